@@ -1,0 +1,109 @@
+/* Floor 0: what every room above uses. Errors, the memory door, objects and scopes, threads, text, checked arithmetic. */
+#ifndef FAI_BASE_H
+#define FAI_BASE_H
+
+#include <fa_base.h>
+#include <fa_device.h> /* for the value type fa_device only: this floor calls nothing of it */
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#define FAI_LIKELY(x) __builtin_expect(!!(x), 1)
+#define FAI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* ---- errors.c ---- */
+/* Keeps the first error of the thread, counts later ones; returns NULL, so that `return fai_fail(...)` serves every pointer. */
+void *fai_fail(fa_code code, const char *op, const char *format, ...) FA_PRINTF(3, 4);
+void *fai_fail_memory(const char *op, size_t bytes); /* FA_ERR_MEMORY with the usual words */
+bool fai_refuse_pending(const char *op);             /* true if an error is pending: state must not change; counts one */
+
+/* ---- memory.c: the one door to the host's memory. Sizes are given back at free, so accounting is exact. ---- */
+typedef enum fai_tag { FAI_TAG_OBJECT, FAI_TAG_DATA, FAI_TAG_GRAPH, FAI_TAG_TEXT, FAI_TAG_FILE, FAI_TAG_OTHER, FAI_TAG_COUNT } fai_tag;
+void *fai_alloc(fai_tag tag, size_t bytes);           /* NULL without an error set: the caller knows what it was for */
+void *fai_calloc(fai_tag tag, size_t bytes);
+void *fai_alloc_aligned(fai_tag tag, size_t bytes);   /* 64-byte lines, for elements */
+void *fai_realloc(fai_tag tag, void *old, size_t old_bytes, size_t bytes);
+void fai_free(fai_tag tag, void *block, size_t bytes);
+void fai_free_aligned(fai_tag tag, void *block, size_t bytes);
+bool fai_caches_on(void);
+void fai_on_cache_drop(void (*drop)(void));           /* called by fa_test_caches(false) and fa_finish; at most 16 */
+void fai_drop_caches(void);
+uint64_t fai_tag_bytes(fai_tag tag);                  /* in use under one tag */
+
+/* ---- object.c: counted objects and the scopes that own them ---- */
+typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_KIND_COUNT } fai_kind;
+/* The first two words are laid out as a PyObject's, so that one object can serve both languages; type is NULL in C. */
+typedef struct fai_object {
+    int64_t refs;
+    void *type;
+    uint8_t kind;
+    uint8_t kept;       /* one scope longer */
+    uint16_t flags;     /* the kind's own */
+    uint32_t slot;      /* 1 + place in the owning thread's table, 0 if no scope owns it */
+    struct fai_thread *owner;
+} fai_object;
+void fai_object_init(void *object, fai_kind kind);            /* refs = 1, owned by nobody */
+void fai_set_destructor(fai_kind kind, void (*destroy)(void *object));
+bool fai_scope_add(void *object, const char *op);             /* hands the reference to the innermost scope; on failure drops it */
+void fai_scope_take(void *object);                            /* the caller owns the scope's reference from now on */
+static inline void *fai_ref(void *object) { if (object) ((fai_object *)object)->refs++; return object; }
+void fai_destroy(void *object);
+void fai_close_all_scopes(void);                              /* this thread's, the root scope too */
+void fai_on_thread_end(void (*end)(void));                    /* for free lists: called on an ending thread that was watched; at most 16 */
+void fai_watch_thread(void);
+static inline void fai_unref(void *object) { if (object && --((fai_object *)object)->refs == 0) fai_destroy(object); }
+
+/* ---- the thread's own state; one struct, so that the hot path finds all of it behind one address ---- */
+typedef struct fai_thread {
+    bool grad_off, inference, anomaly, tracking_off;
+    bool error_pending;
+    int16_t current_device[16];         /* by type */
+    fa_device default_device;           /* all zero: the process-wide one */
+    int device_depth;
+    fai_object **owned;                 /* the scopes' table */
+    uint32_t nowned, owned_room;
+    uint32_t *marks, nmarks, marks_room;/* where each open scope begins */
+    uint32_t failed_scopes;             /* scopes that could not be opened: closes to ignore */
+    int backward_depth;
+    uint64_t sequence;                  /* of the next graph node */
+    void *room[8];                      /* one pointer for each floor's own free lists */
+    fa_error error;
+} fai_thread;
+extern __thread fai_thread fai_tls __attribute__((tls_model("initial-exec")));
+
+/* ---- threads.c ---- */
+/* body(context, begin, end) over pieces of [0, n), none smaller than grain, on the pool and the calling thread; pieces never
+ * depend on the number of threads in a way that a result could show. Nested calls run on the caller. */
+void fai_parallel(int64_t n, int64_t grain, void (*body)(void *context, int64_t begin, int64_t end), void *context);
+bool fai_poll(const char *op); /* true: stop, an error is set */
+void fai_stop_pool(void);      /* fa_finish's; the next fai_parallel starts it anew */
+
+/* ---- finish.c ---- */
+void fai_on_finish(void (*finish)(void)); /* fa_finish calls it first, to wait for devices; it may set an error; at most 16 */
+
+/* ---- text.c: a growing text; on no memory it stays valid, short, and `failed` is set ---- */
+typedef struct fai_text { char *data; size_t length, room; bool failed; } fai_text;
+void fai_text_add(fai_text *text, const char *format, ...) FA_PRINTF(2, 3);
+void fai_text_add_bytes(fai_text *text, const char *bytes, size_t n);
+void fai_text_free(fai_text *text);
+void fai_text_shape(char *out, size_t n, int ndim, const int64_t *size);   /* "[2, 3]" */
+void fai_text_bytes(char *out, size_t n, uint64_t bytes);                  /* "20.00 GiB", torch's words */
+
+/* ---- hash.c ---- */
+uint64_t fai_hash(const void *data, size_t n, uint64_t seed);
+uint32_t fai_crc32(uint32_t crc, const void *data, size_t n);
+
+/* ---- checked arithmetic: false on overflow ---- */
+static inline bool fai_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool fai_add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
+
+/* ---- dtypes.c ---- */
+/* Converts n elements, torch's casts (float to int truncates, out of range as x86 does; to bool: != 0). Any pair of dtypes. */
+void fai_convert(void *to, fa_dtype to_type, const void *from, fa_dtype from_type, int64_t n);
+float fai_half_to_float(uint16_t h);
+uint16_t fai_float_to_half(float f);       /* round to nearest even */
+float fai_bfloat16_to_float(uint16_t h);
+uint16_t fai_float_to_bfloat16(float f);
+const char *fai_dtype_title(fa_dtype dtype); /* "Float", "Long": as torch's messages name them */
+static inline bool fai_is_float(int dtype) { return dtype >= FA_FLOAT16; }
+
+#endif
