@@ -1,0 +1,29 @@
+# The compiler's flags, for the Makefile and for CMakeLists.txt, which reads every line of the form "NAME := words".
+
+# Equal bits on every machine and device need: no contraction of a * b + c, no errno, no traps. One thread-local block at a
+# fixed offset (initial-exec) and hidden symbols keep the hot path short.
+FLAGS_COMMON := -std=gnu11 -fPIC -pthread -ffp-contract=off -fno-math-errno -fno-trapping-math -fvisibility=hidden -ftls-model=initial-exec
+FLAGS_WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes
+
+# By MODE
+FLAGS_release := -O2 -g1 -DNDEBUG
+FLAGS_debug := -O1 -g -DFAI_DEBUG=1
+FLAGS_asan := -O1 -g -DFAI_DEBUG=1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+FLAGS_tsan := -O1 -g -DFAI_DEBUG=1 -fno-omit-frame-pointer -fsanitize=thread
+
+# CPU loops are compiled once for each instruction set, with FAI_ISA set to its name, and chosen at start.
+ISAS_x86_64 := sse2 avx2 avx512
+ISAS_other := generic
+ISA_sse2 :=
+ISA_avx2 := -mavx2 -mfma -mf16c
+ISA_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
+ISA_generic :=
+FLAGS_ISA := -O3
+
+LINK_COMMON := -pthread -Wl,-z,relro,-z,now
+LINK_release := -Wl,-z,defs
+LINK_debug := -Wl,-z,defs
+LINK_asan := -fsanitize=address,undefined
+LINK_tsan := -fsanitize=thread
+LIBS := -lcjson -lz -ldl -lm
+LIBS_SIM := -ldl -lm
