@@ -1,0 +1,81 @@
+/* Devices: names, what is there, memory, queues, random generators. */
+#ifndef FA_DEVICE_H
+#define FA_DEVICE_H
+
+#include "fa_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A device's name as a value: "cpu", "cuda" (the current one) or "cuda:1". All zero means "not given". Making one needs no
+ * such device to be there. Compare with fa_device_equal. */
+typedef struct fa_device {
+    int16_t type;  /* 0 not given, FA_DEVICE_CPU, FA_DEVICE_CUDA, ... or a registered plug-in's number */
+    int16_t index; /* -1: none given, i.e. the current device of that type; tensors on the CPU always have -1 */
+} fa_device;
+
+enum { FA_DEVICE_CPU = 1, FA_DEVICE_CUDA = 2, FA_DEVICE_XPU = 3, FA_DEVICE_MPS = 4, FA_DEVICE_OPENCL = 5, FA_DEVICE_NPU = 6 };
+
+static inline fa_device fa_device_of_type(int type, int index) { fa_device d; d.type = (int16_t)type; d.index = (int16_t)index; return d; }
+#define FA_CPU fa_device_of_type(FA_DEVICE_CPU, -1)
+#define FA_CUDA(i) fa_device_of_type(FA_DEVICE_CUDA, (i))
+static inline bool fa_device_equal(fa_device a, fa_device b) { return a.type == b.type && a.index == b.index; }
+
+/* "cuda:1" -> {2, 1}. A bad text is an error in torch's words; returns {0, 0}. */
+FA_API fa_device fa_device_parse(const char *text);
+/* "cuda:1": the text stays valid until the thread's 8th next call. */
+FA_API const char *fa_device_text(fa_device device);
+
+FA_API int fa_device_count(int type);           /* 0 where there is none; never an error */
+FA_API bool fa_device_is_available(int type);
+FA_API fa_device fa_accelerator(void);          /* the first type with a device, index -1; all zero if there is none */
+FA_API fa_device fa_try_accelerator(int index); /* cuda:index or the like if there, else cpu */
+
+typedef struct fa_device_properties {
+    char name[128];             /* "Facula simulated GPU 0" */
+    uint64_t total_memory;      /* bytes */
+    int multiprocessors, threads_per_multiprocessor, warp_size, major, minor;
+    bool simulated, has_float64;
+    char driver[64];            /* "CUDA 13.0", "simulator" */
+} fa_device_properties;
+FA_API bool fa_device_get_properties(fa_device device, fa_device_properties *out);
+
+/* Where factories put tensors when no .device is given: the innermost FA_DEVICE_SCOPE, else this. Default: cpu. */
+FA_API fa_device fa_default_device(void);
+FA_API void fa_set_default_device(fa_device device);
+FA_API void fa_device_scope_open(fa_device device);
+FA_API void fa_device_scope_close(void);
+FA_API int fa_current_device(int type);             /* the index that "cuda" without one means on this thread */
+FA_API bool fa_set_current_device(fa_device device);
+#if defined(__GNUC__)
+static inline void fa_device_scope_close_cleanup(const int *unused) { (void)unused; fa_device_scope_close(); }
+#define FA_DEVICE_SCOPE(device) \
+    __attribute__((cleanup(fa_device_scope_close_cleanup), unused)) const int FA_JOIN(fa_device_scope_, __LINE__) = (fa_device_scope_open(device), 0)
+#endif
+
+FA_API bool fa_synchronize(fa_device device);       /* waits; returns false with the first late error of that device */
+FA_API bool fa_empty_cache(fa_device device);       /* gives unused cached memory back to the driver */
+FA_API uint64_t fa_memory_allocated(fa_device device);     /* bytes in live tensors, rounded to the allocator's 512 */
+FA_API uint64_t fa_memory_reserved(fa_device device);      /* bytes taken from the driver */
+FA_API uint64_t fa_max_memory_allocated(fa_device device);
+FA_API uint64_t fa_max_memory_reserved(fa_device device);
+FA_API void fa_reset_peak_memory_stats(fa_device device);
+FA_API bool fa_memory_info(fa_device device, uint64_t *free_bytes, uint64_t *total_bytes);
+
+/* For tests and lessons: how many copies and launches the device has seen since start. */
+typedef struct fa_device_counts { uint64_t launches, copies_to_device, copies_to_host, copies_within, waits; } fa_device_counts;
+FA_API fa_device_counts fa_device_get_counts(fa_device device);
+
+/* ---- Random numbers: torch's, bit for bit (mt19937 on the CPU, Philox on accelerators) ---- */
+FA_API void fa_manual_seed(uint64_t seed); /* every device's default generator */
+typedef struct fa_generator fa_generator;
+FA_API fa_generator *fa_generator_new(fa_device device); /* torch's default seed 67280421310721; belongs to the scope */
+FA_API bool fa_generator_seed(fa_generator *generator, uint64_t seed);
+FA_API fa_generator *fa_default_generator(fa_device device);
+FA_API uint64_t fa_initial_seed(fa_generator *generator);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

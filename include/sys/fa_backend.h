@@ -1,0 +1,74 @@
+/* The backend contract, for people who bring a new kind of device. A backend owes five things: memory, copy, queue and
+ * event, build this text, launch this. Everything else (ops, autograd, allocator, errors) stands above and comes for free.
+ *
+ * Every function returns 0, or a backend's own error number after calling fail(text); addresses are opaque 64-bit numbers
+ * that the host never dereferences. Functions may be called from any thread; device is 0 .. count-1. */
+#ifndef FA_BACKEND_H
+#define FA_BACKEND_H
+
+#include "../fa_device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FA_BACKEND_ABI 1
+
+typedef uint64_t fa_address;             /* device memory; 0 is none */
+typedef struct fa_stream_ *fa_stream_handle; /* a queue; NULL is the device's default queue */
+typedef struct fa_event_ *fa_event_handle;
+typedef struct fa_program_ *fa_program_handle;
+typedef struct fa_kernel_ *fa_kernel_handle;
+
+typedef enum fa_copy_kind { FA_COPY_TO_DEVICE, FA_COPY_TO_HOST, FA_COPY_WITHIN } fa_copy_kind;
+
+typedef struct fa_backend {
+    uint32_t struct_size, abi;           /* sizeof(fa_backend), FA_BACKEND_ABI */
+    const char *name;                    /* the device type users write: "cuda" */
+    const char *dialect;                 /* what build() takes: "cuda", "opencl" or "c" */
+
+    /* Number of devices; 0 and a text in why (at most n bytes) when the driver is missing. Called once, before all else. */
+    int (*open)(int *count, char *why, size_t n);
+    void (*close)(void);
+    int (*properties)(int device, fa_device_properties *out);
+    /* The text of the last error on this thread, for messages. Never NULL. */
+    const char *(*error_text)(void);
+
+    /* 1. memory */
+    int (*allocate)(int device, size_t bytes, fa_address *out); /* FA_BACKEND_NO_MEMORY when there is none left */
+    int (*release)(int device, fa_address address);
+    int (*memory_info)(int device, uint64_t *free_bytes, uint64_t *total_bytes);
+
+    /* 2. copy: queued; a copy to the host is complete only after a wait. For COPY_WITHIN both are device addresses of the
+     * same device. The host side of a queued copy must stay valid until the wait. */
+    int (*copy)(int device, fa_stream_handle stream, fa_copy_kind kind, fa_address device_address, void *host, fa_address other, size_t bytes);
+    int (*fill)(int device, fa_stream_handle stream, fa_address address, int byte, size_t bytes);
+
+    /* 3. queue and event */
+    int (*stream_create)(int device, int priority, fa_stream_handle *out);
+    int (*stream_destroy)(int device, fa_stream_handle stream);
+    int (*stream_wait)(int device, fa_stream_handle stream);     /* the host waits; returns late errors of that queue */
+    int (*event_create)(int device, fa_event_handle *out);
+    int (*event_destroy)(int device, fa_event_handle event);
+    int (*event_record)(int device, fa_event_handle event, fa_stream_handle stream);
+    int (*event_wait)(int device, fa_event_handle event);        /* the host waits */
+    int (*stream_wait_event)(int device, fa_stream_handle stream, fa_event_handle event);
+    int (*event_query)(int device, fa_event_handle event, bool *done);
+    int (*event_elapsed)(int device, fa_event_handle start, fa_event_handle end, float *milliseconds);
+
+    /* 4. build: text is a whole program in the dialect; name is its family, for messages and caches. log: at most n bytes */
+    int (*build)(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log, size_t n);
+    int (*unload)(int device, fa_program_handle program);
+    int (*find)(int device, fa_program_handle program, const char *kernel, fa_kernel_handle *out);
+
+    /* 5. launch: every kernel takes (fa_plan by value, eight pointers). plan is copied before the call returns. */
+    int (*launch)(int device, fa_stream_handle stream, fa_kernel_handle kernel, uint64_t groups, int group_size, const void *plan, size_t plan_bytes,
+                  const fa_address pointers[8]);
+} fa_backend;
+
+enum { FA_BACKEND_NO_MEMORY = -2, FA_BACKEND_FAILED = -1, FA_BACKEND_LOST = -3 };
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,92 @@
+/* Floor 4: the graph. A node is one recorded op; edges point from it to the nodes that made its inputs.
+ *
+ * Order: node.rank is one more than the highest rank among its inputs, so that backward, which takes the highest rank first, meets
+ * a node only after all its consumers. Leaves' accumulators have rank 0: gradients are committed at the end, all or none. */
+#ifndef FAI_AUTOGRAD_H
+#define FAI_AUTOGRAD_H
+
+#include "../ops/ops.h"
+#include <fa_autograd.h>
+
+#define FAI_NODE_OUTPUTS 1  /* differentiable results of an op; second results carry no gradient */
+
+/* What is known of an input without keeping it: backward needs its shape and dtype. */
+typedef struct fai_meta { uint8_t ndim, dtype; fa_device device; int64_t size[FA_MAX_DIMS]; } fai_meta;
+
+typedef struct fai_edge { fai_node *node; bool needed; } fai_edge; /* node NULL: no gradient wanted */
+typedef struct fai_kept { fa_tensor *tensor; uint32_t version; bool is_result; } fai_kept;
+
+/* One kind of node; generated for the rows, written by hand for accumulators, custom functions and in-place on views. */
+typedef struct fai_node_op {
+    const char *name;      /* "Mul": MulBackward0 */
+    /* Fills grads[i] (owned by the current scope) for every input whose edge wants one; NULL stays zero. False with an error. */
+    bool (*backward)(fai_node *node, fa_tensor *g, fa_tensor **grads);
+    void (*release)(fai_node *node); /* what params hold; may be NULL */
+    const void *row;       /* elementwise rows: their derivative's table */
+} fai_node_op;
+
+struct fai_node {
+    int32_t refs;
+    uint16_t ninputs, nkept;
+    const fai_node_op *op;
+    uint64_t rank;
+    fai_node *next;        /* in the list of nodes to be freed */
+    fai_edge *edges;       /* the three arrays lie behind the node in the same block */
+    fai_kept *kept;
+    fai_meta *metas;       /* of the inputs */
+    void *params;          /* the row's numbers; a struct of the op's own */
+    fai_meta result;
+    struct fai_hook *hooks;/* of the result; also the wish to retain its gradient */
+    fa_tensor *retains;    /* whose .grad this result's gradient goes to; borrowed */
+    uint32_t block_bytes, params_bytes;
+    bool freed;            /* saved tensors are gone: a second backward is an error */
+    bool saved_any;
+    bool custom;           /* prints without the 0 */
+};
+
+/* True if recording is on and one of the tensors needs a gradient. */
+static inline bool fai_wants_grad(const fa_tensor *t) { return t && (t->node || FAI_HAS(t, FAI_REQUIRES_GRAD)); }
+static inline bool fai_recording(void) { return !fai_tls.grad_off && !fai_tls.inference; }
+
+/* A node with room for inputs, kept tensors and params bytes (zeroed). NULL and an error if there is no memory. */
+fai_node *fai_node_new(const fai_node_op *op, int ninputs, int nkept, size_t params_bytes);
+bool fai_node_input(fai_node *node, int i, fa_tensor *t, bool differentiable); /* edge and meta; t may be NULL or need no gradient */
+bool fai_node_keep(fai_node *node, int i, fa_tensor *t, bool is_result); /* saves t with its version; t may be NULL */
+fa_tensor *fai_node_kept(fai_node *node, int i);                      /* checked; owned by the current scope */
+void fai_node_finish(fai_node *node, fa_tensor *result);              /* result.node = node; takes the node's reference */
+static inline bool fai_node_needs(const fai_node *node, int i) { return node->edges[i].node && node->edges[i].needed; }
+void fai_node_ref(fai_node *node);
+void fai_node_unref(fai_node *node);
+fai_node *fai_grad_node(fa_tensor *t);   /* the node that t's gradient goes to: its maker (remade for stale views) or accumulator; borrowed */
+/* Marks result as a view of x that derivatives know: base, version. Called by the generated code of `view` rows. */
+void fai_mark_view(fa_tensor *result, fa_tensor *x);
+
+/* ---- rows.c: elementwise rows, recorded ---- */
+struct fai_row_api {
+    fai_node_op node;
+    const char *name;
+    int row;
+    fai_types types;
+    bool bool_result, checks_zero;
+    int noperands, nparams;
+    double defaults[3];
+    fai_row_grad d[3];        /* towards x, y, z; loop 0 and graph NULL: none */
+};
+extern const fai_row_api fai_row_apis[FAI_ROW_COUNT];
+/* With broadcast and promotion. params: the row's numbers, NULL for its defaults. The second form writes into operands[0]. */
+fa_tensor *fai_row(int row, int noperands, const fai_operand *operands, const double *params);
+fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands, const double *params);
+bool fai_row_backward(fai_node *node, fa_tensor *g, fa_tensor **grads);
+static inline fai_operand fai_of(fa_tensor *t) { fai_operand o = {.tensor = t}; return o; }
+static inline fai_operand fai_number(double v) { fai_operand o = {.scalar = fa_scalar_of_float(v)}; return o; }
+static inline fa_tensor *fai_row1(int row, fai_operand a) { return fai_row(row, 1, &a, NULL); }
+static inline fa_tensor *fai_row2(int row, fai_operand a, fai_operand b) { fai_operand o[] = {a, b}; return fai_row(row, 2, o, NULL); }
+static inline fa_tensor *fai_row3(int row, fai_operand a, fai_operand b, fai_operand c) { fai_operand o[] = {a, b, c}; return fai_row(row, 3, o, NULL); }
+
+/* ---- in place ---- */
+/* Before: may t be written? Leaf that needs a gradient, inference tensor, overlapping memory: torch's sentences. */
+bool fai_in_place_check(const char *op, fa_tensor *t);
+/* After: raises the version and, if node is given, makes it the maker of t (or of its base, by writing through the view). */
+bool fai_in_place_done(const char *op, fa_tensor *t, fai_node *node);
+
+#endif

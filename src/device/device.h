@@ -1,0 +1,58 @@
+/* Floor 1: device names, the registry of backends, the caching allocator, queues, launches, generators. */
+#ifndef FAI_DEVICE_H
+#define FAI_DEVICE_H
+
+#include "../base/base.h"
+#include <fa_device.h>
+#include <sys/fa_backend.h>
+#include "../../kernels/plan.h"
+
+/* One allocation on one device. Counts are atomic: queues and worker threads hold buffers, never tensors. */
+typedef struct fai_buffer {
+    atomic_int refs;
+    uint32_t version;            /* raised by in-place ops; a tensor without a version cell of its own uses this one */
+    fa_device device;            /* index always given for accelerators */
+    uint64_t address;            /* the host's pointer on the CPU, the device's address elsewhere */
+    size_t bytes, room;          /* asked for; what the allocator gave (a multiple of 512 on devices, 64 on the CPU) */
+    void (*release)(void *);     /* memory of somebody else */
+    void *context;
+    void *block;                 /* the allocator's own */
+    bool poisoned;               /* written by a kernel that failed */
+} fai_buffer;
+/* NULL and an error (with the report, on a device) if there is no memory. bytes may be 0. */
+fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op);
+fai_buffer *fai_buffer_wrap(void *data, size_t bytes, void (*release)(void *), void *context, const char *op);
+static inline void *fai_buffer_host(const fai_buffer *b) { return (void *)(uintptr_t)b->address; }
+static inline fai_buffer *fai_buffer_ref(fai_buffer *b) { atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed); return b; }
+void fai_buffer_unref(fai_buffer *b);
+
+/* Resolves "cuda" to the current index, checks that it is there (torch's sentences, then how to get a simulated one), opens the
+ * driver. {0,0} means the default device. False and an error if it can't be had. */
+bool fai_device_resolve(fa_device *device, const char *op);
+
+/* Copies between the host and a device, and within or between devices; queued on the device's current stream. */
+bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t bytes, const char *op); /* host may be reused at once */
+bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes, const char *op);       /* waits */
+bool fai_copy_within(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op); /* any two devices */
+bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char *op);                   /* CPU too */
+
+/* Launches kernel `id` (an enum of kernels_gen.h) on a device that is not the CPU. buffers[i] with byte offset, NULL: none.
+ * The queue keeps the buffers alive until the kernel has run. */
+bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op);
+/* A small word array on the device that index kernels set on a bad index: {flag, index, dim, size}. Waits look at it. */
+fai_buffer *fai_device_status(fa_device device, const char *op);
+
+/* Generators: the state behind fa_generator. random.c of the ops floor draws from it. */
+typedef struct fai_mt19937 { uint64_t seed; int left; uint32_t next; uint32_t state[624]; double normal; bool has_normal; } fai_mt19937;
+struct fa_generator {
+    fai_object object;
+    fa_device device;
+    fai_mt19937 mt;            /* CPU */
+    uint64_t seed, offset;     /* Philox */
+};
+void fai_mt19937_seed(fai_mt19937 *g, uint64_t seed);
+uint32_t fai_mt19937_next(fai_mt19937 *g);
+void fai_mt19937_fill(fai_mt19937 *g, uint32_t *out, int64_t n); /* the next n words, faster */
+static inline uint64_t fai_mt19937_next64(fai_mt19937 *g) { uint64_t high = fai_mt19937_next(g); return high << 32 | fai_mt19937_next(g); }
+
+#endif
