@@ -91,7 +91,7 @@ typedef int32_t fa_i32; typedef uint32_t fa_u32; typedef uint64_t fa_u64; typede
 #define FN static inline __attribute__((unused))
 #define CONSTANT static const
 /* In C every kernel is void name(plan, pointers, group); the generated table (kernels_gen) loops over groups. */
-#define KERNEL_(name, W) void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)
+#define KERNEL_(name, W) void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_ __attribute__((unused)))
 #define KERNEL(name, W) KERNEL_(name, W)
 #define P (*fa_plan_)
 #define ARG(type, k) ((type *)(void *)fa_pointers_[k])

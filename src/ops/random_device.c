@@ -1,0 +1,101 @@
+/* Random numbers on accelerators: Philox, whose state is a seed and how far it has been used. Every thread of a launch draws from a
+ * counter of its own, so what an element gets depends on its place, the seed, the offset and, for tensors larger than a launch,
+ * on the device's size: the launch has torch's shape, so that the numbers are torch's. */
+#include "ops.h"
+#include "random.h"
+#include <math.h>
+
+enum { GROUP_SIZE = 256 };
+
+/* Groups of a launch over n elements: as many as the device runs at once, at most. */
+static int64_t launch_groups(fa_device device, int64_t n) {
+    fa_device_properties properties;
+    if (!fa_device_get_properties(device, &properties)) return 0;
+    int64_t most = (int64_t)properties.multiprocessors * (properties.threads_per_multiprocessor / GROUP_SIZE);
+    int64_t wanted = (n + GROUP_SIZE - 1) / GROUP_SIZE;
+    if (most < 1) most = 1;
+    return wanted < most ? wanted : most;
+}
+
+/* What a launch uses up of a thread's stream, which is the same for all threads. */
+static void advance(fa_generator *g, int64_t n, int64_t groups, int draws) { g->offset += (uint64_t)((n - 1) / (groups * GROUP_SIZE * draws) + 1) * 4; }
+
+static void plan_draws(fa_plan *plan, fa_tensor *t, const fa_generator *g, int group, int64_t groups) {
+    fai_plan_begin(plan);
+    fai_plan_view(plan, 0, t, true);
+    plan->view[0].ndim = fai_draw_order(t, (int64_t *)plan->view[0].size, (int64_t *)plan->view[0].stride);
+    plan->numel = t->numel;
+    plan->groups = groups;
+    plan->n[0] = (fa_i64)g->seed;
+    plan->n[1] = (fa_i64)(g->offset / 4);
+    plan->n[2] = group;
+}
+
+static int float_kernel(fai_law law, bool is_double) {
+    switch (law) {
+    case FAI_LAW_UNIFORM: return is_double ? FAI_K_UNIFORM_F64 : FAI_K_UNIFORM_F32;
+    case FAI_LAW_NORMAL: return is_double ? FAI_K_NORMAL_F64 : FAI_K_NORMAL_F32;
+    case FAI_LAW_BERNOULLI: return is_double ? FAI_K_BERNOULLI_F64 : FAI_K_BERNOULLI_F32;
+    case FAI_LAW_EXPONENTIAL: return is_double ? FAI_K_EXPONENTIAL_F64 : FAI_K_EXPONENTIAL_F32;
+    case FAI_LAW_INTEGER: break;
+    }
+    return FAI_K_RANDINT;
+}
+
+bool fai_draw_device(const char *op, const fai_draw *draw, fa_tensor *t, fa_generator *g) {
+    int64_t groups = launch_groups(t->device, t->numel);
+    if (groups == 0) return false;
+    fa_plan plan;
+    plan_draws(&plan, t, g, draw->group, groups);
+    plan.f[0] = draw->a;
+    plan.f[1] = draw->b;
+    plan.n[3] = draw->base;
+    plan.n[4] = (fa_i64)draw->range;
+    plan.n[5] = draw->wide;
+    bool wide = draw->law == FAI_LAW_INTEGER ? draw->wide : t->dtype == FA_FLOAT64;
+    if (!fai_run(float_kernel(draw->law, wide), &plan, &t, 1, op)) return false;
+    advance(g, t->numel, groups, wide ? 2 : 4);
+    return true;
+}
+
+/* ---- Permutations: sorted random keys. So many bits of a key count that all differ with probability 0.9. ---- */
+
+static int key_bits(int64_t n) {
+    double many = (double)n, bits = ceil(log2(many - (6.0 * many * many + 1.0) / (12.0 * log(0.9))));
+    return bits < 64.0 ? (int)bits : 64;
+}
+
+static bool permute(const char *op, fa_tensor *t, fa_tensor *keys, fa_tensor *index, fa_generator *g) {
+    int64_t half = t->numel, one = 1;
+    fa_tensor *drawn = fai_view(op, keys, 1, &half, &one, 0);
+    if (drawn == NULL) return false;
+    int bits = key_bits(half);
+    fai_draw draw = {.law = FAI_LAW_INTEGER, .range = bits <= 32 ? UINT32_MAX : UINT64_MAX, .wide = true, .group = 1};
+    bool ok = fai_draw_device(op, &draw, drawn, g);
+    fa_drop(drawn);
+    if (!ok) return false;
+    fa_plan plan;
+    plan_draws(&plan, t, g, 1, 1);
+    fai_plan_view(&plan, 1, keys, true);
+    fai_plan_view(&plan, 2, index, true);
+    plan.n[3] = bits;
+    if (!fai_run(FAI_K_PERMUTE, &plan, (fa_tensor *[]){t, keys, index}, 3, op)) return false;
+    g->offset += (uint64_t)((half + 3) / 4 * 4);
+    return true;
+}
+
+bool fai_permute_device(const char *op, fa_tensor *t, fa_generator *g) {
+    int64_t twice = 2 * t->numel;
+    if (t->numel == 0) return true;
+    if (t->numel > UINT32_MAX)
+        return fai_fail(FA_ERR_UNSUPPORTED, op, "n is %lld; permutations made on an accelerator have at most %u numbers, larger ones are made "
+                        "on the CPU and moved", (long long)t->numel, (unsigned)UINT32_MAX);
+    uint64_t offset = g->offset;
+    fa_tensor *keys = fai_empty(op, FA_INT64, t->device, 1, &twice);
+    fa_tensor *index = keys == NULL ? NULL : fai_empty(op, FA_INT64, t->device, 1, &twice);
+    bool ok = index != NULL && permute(op, t, keys, index, g);
+    if (!ok) g->offset = offset;
+    fa_drop(index);
+    fa_drop(keys);
+    return ok;
+}
