@@ -6,6 +6,7 @@
  *   exponential  f[0] = lambda */
 #include "philox.h"
 
+#undef FA_DRAWS
 #ifdef FA_F64
 #define FA_DRAWS 2 /* numbers from one call */
 #else

@@ -95,3 +95,8 @@ KERNEL(permute, 256) {
         for (fa_i64 i = item; i < n; i += 256) fa_store_i64(ARG(char, 0), P.view[0].dtype, fa_draw_place(&P, i), index[from + i]);
     }
 }
+
+#undef DIGIT
+#undef CHUNK_BEGIN
+#undef CHUNK_END
+#undef KEY

@@ -33,13 +33,13 @@ static void plan_draws(fa_plan *plan, fa_tensor *t, const fa_generator *g, int g
 
 static int float_kernel(fai_law law, bool is_double) {
     switch (law) {
-    case FAI_LAW_UNIFORM: return is_double ? FAI_K_UNIFORM_F64 : FAI_K_UNIFORM_F32;
-    case FAI_LAW_NORMAL: return is_double ? FAI_K_NORMAL_F64 : FAI_K_NORMAL_F32;
-    case FAI_LAW_BERNOULLI: return is_double ? FAI_K_BERNOULLI_F64 : FAI_K_BERNOULLI_F32;
-    case FAI_LAW_EXPONENTIAL: return is_double ? FAI_K_EXPONENTIAL_F64 : FAI_K_EXPONENTIAL_F32;
+    case FAI_LAW_UNIFORM: return is_double ? FAI_K_uniform_f64 : FAI_K_uniform_f32;
+    case FAI_LAW_NORMAL: return is_double ? FAI_K_normal_f64 : FAI_K_normal_f32;
+    case FAI_LAW_BERNOULLI: return is_double ? FAI_K_bernoulli_f64 : FAI_K_bernoulli_f32;
+    case FAI_LAW_EXPONENTIAL: return is_double ? FAI_K_exponential_f64 : FAI_K_exponential_f32;
     case FAI_LAW_INTEGER: break;
     }
-    return FAI_K_RANDINT;
+    return FAI_K_randint;
 }
 
 bool fai_draw_device(const char *op, const fai_draw *draw, fa_tensor *t, fa_generator *g) {
@@ -79,7 +79,7 @@ static bool permute(const char *op, fa_tensor *t, fa_tensor *keys, fa_tensor *in
     fai_plan_view(&plan, 1, keys, true);
     fai_plan_view(&plan, 2, index, true);
     plan.n[3] = bits;
-    if (!fai_run(FAI_K_PERMUTE, &plan, (fa_tensor *[]){t, keys, index}, 3, op)) return false;
+    if (!fai_run(FAI_K_permute, &plan, (fa_tensor *[]){t, keys, index}, 3, op)) return false;
     g->offset += (uint64_t)((half + 3) / 4 * 4);
     return true;
 }
