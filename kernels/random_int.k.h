@@ -24,10 +24,10 @@ KERNEL(randint, 256) {
 
 /* Digits of four bits, the lowest first. Every item has a chunk of its own; counts stand by digit, then by item, so that their
  * running sum is where an item puts its next key of that digit, and equal keys stay in order. */
-#define DIGIT(i) ((int)(keys[from + (i)] >> shift & 15u & mask))
+#define KEY_DIGIT(i) ((int)(keys[from + (i)] >> shift & 15u & mask))
 #define CHUNK_BEGIN ((fa_i64)item * chunk < n ? (fa_i64)item * chunk : n)
 #define CHUNK_END (((fa_i64)item + 1) * chunk < n ? ((fa_i64)item + 1) * chunk : n)
-#define KEY(i) (keys[from + (i)] & used)
+#define KEY_USED(i) (keys[from + (i)] & used)
 
 KERNEL(permute, 256) {
     LOCAL(fa_u32, count, 4096);
@@ -45,7 +45,7 @@ KERNEL(permute, 256) {
         const fa_u64 mask = bits - shift >= 4 ? 15u : (1u << (bits - shift)) - 1u;
         ITEMS(256) {
             for (int digit = 0; digit < 16; ++digit) count[digit * 256 + item] = 0;
-            for (fa_i64 i = CHUNK_BEGIN; i < CHUNK_END; ++i) count[DIGIT(i) * 256 + item] += 1;
+            for (fa_i64 i = CHUNK_BEGIN; i < CHUNK_END; ++i) count[KEY_DIGIT(i) * 256 + item] += 1;
         }
         BARRIER();
         ITEMS(256) {
@@ -66,7 +66,7 @@ KERNEL(permute, 256) {
         BARRIER();
         ITEMS(256) {
             for (fa_i64 i = CHUNK_BEGIN; i < CHUNK_END; ++i) {
-                const fa_i64 place = count[DIGIT(i) * 256 + item]++;
+                const fa_i64 place = count[KEY_DIGIT(i) * 256 + item]++;
                 keys[to + place] = keys[from + i];
                 index[to + place] = index[from + i];
             }
@@ -78,9 +78,9 @@ KERNEL(permute, 256) {
     const fa_u64 used = bits < 64 ? ((fa_u64)1 << bits) - 1 : ~(fa_u64)0;
     ITEMS(256) { /* the first of several equal keys shuffles them, with its place as its thread's number */
         for (fa_i64 i = item; i < n - 1; i += 256) {
-            if (KEY(i) == KEY(i + 1) && (i == 0 || KEY(i - 1) != KEY(i))) {
+            if (KEY_USED(i) == KEY_USED(i + 1) && (i == 0 || KEY_USED(i - 1) != KEY_USED(i))) {
                 fa_i64 last = i + 1;
-                while (last + 1 < n && KEY(last + 1) == KEY(i)) ++last;
+                while (last + 1 < n && KEY_USED(last + 1) == KEY_USED(i)) ++last;
                 for (fa_i64 left = last - i, drawn = 0; left > 0; --left, ++drawn) {
                     const fa_words r = fa_philox((fa_u64)P.n[0], (fa_u64)(P.n[1] + drawn / 4), (fa_u64)i);
                     const fa_i64 other = (fa_i64)(r.w[drawn % 4] % (fa_u32)(left + 1)), moved = index[from + i + left];
@@ -96,7 +96,7 @@ KERNEL(permute, 256) {
     }
 }
 
-#undef DIGIT
+#undef KEY_DIGIT
 #undef CHUNK_BEGIN
 #undef CHUNK_END
-#undef KEY
+#undef KEY_USED
