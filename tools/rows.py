@@ -10,6 +10,7 @@ import re
 ELEMENTWISE = "name args types forward backward domain ulp doc".split()
 REDUCE = "name types element identity join finish backward doc".split()
 KERNELS = "family instances kernels".split()
+OPTIM = "name state hyper update doc".split()
 
 
 class RowError(Exception):
@@ -112,33 +113,76 @@ class Expr:
 
     def c(self, compute, rename=lambda name: name):
         """C text for a compute type: f32, f64 or i64. Functions get the type's suffix: fa_exp_f32."""
-        real = {"f32": "float", "f64": "double", "i64": "fa_i64"}[compute]
+        return c_of(self.tree, compute, rename)
 
-        def number(v):
+    def calls(self, function):
+        """Where the function is called: nodes of the tree."""
+        return [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and n.func.id == function]
+
+
+def c_of(tree, compute, rename=lambda name: name):
+    """A part of an expression as C. Integers wrap around: + - * are functions for them, and x / 0 is 0."""
+    real = {"f32": "float", "f64": "double", "i64": "fa_i64"}[compute]
+
+    def number(v):
+        if compute == "i64":
+            return f"((fa_i64){int(v)})"
+        text = repr(float(v))
+        return f"{text}f" if compute == "f32" else text
+
+    def go(n):
+        if isinstance(n, ast.Name):
+            return rename(n.id)
+        if isinstance(n, ast.Constant):
+            return number(n.value)
+        if isinstance(n, ast.UnaryOp):
+            return f"fa_neg_i64({go(n.operand)})" if compute == "i64" else f"(-{go(n.operand)})"
+        if isinstance(n, ast.BinOp):
             if compute == "i64":
-                return f"((fa_i64){int(v)})"
-            text = repr(float(v))
-            return f"{text}f" if compute == "f32" else text
+                return f"fa_{BINARY_OP[type(n.op)]}_i64({go(n.left)}, {go(n.right)})"
+            return f"({go(n.left)} {BINARY[type(n.op)]} {go(n.right)})"
+        if isinstance(n, ast.Compare):
+            return f"(({real})({go(n.left)} {COMPARE[type(n.ops[0])]} {go(n.comparators[0])}))"
+        args = [go(a) for a in n.args]
+        if n.func.id == "sel":
+            condition = n.args[0]
+            test = (f"{go(condition.left)} {COMPARE[type(condition.ops[0])]} {go(condition.comparators[0])}"
+                    if isinstance(condition, ast.Compare) else f"{args[0]} != 0")
+            return f"({test} ? {args[1]} : {args[2]})"
+        return f"fa_{n.func.id}_{compute}({', '.join(args)})"
+    return go(tree)
 
-        def go(n):
-            if isinstance(n, ast.Name):
-                return rename(n.id)
-            if isinstance(n, ast.Constant):
-                return number(n.value)
-            if isinstance(n, ast.UnaryOp):
-                return f"(-{go(n.operand)})"
-            if isinstance(n, ast.BinOp):
-                return f"({go(n.left)} {BINARY[type(n.op)]} {go(n.right)})"
-            if isinstance(n, ast.Compare):
-                return f"(({real})({go(n.left)} {COMPARE[type(n.ops[0])]} {go(n.comparators[0])}))"
-            args = [go(a) for a in n.args]
-            if n.func.id == "sel":
-                condition = n.args[0]
-                test = (f"{go(condition.left)} {COMPARE[type(condition.ops[0])]} {go(condition.comparators[0])}"
-                        if isinstance(condition, ast.Compare) else f"{args[0]} != 0")
-                return f"({test} ? {args[1]} : {args[2]})"
-            return f"fa_{n.func.id}_{compute}({', '.join(args)})"
-        return go(self.tree)
+
+class Update:
+    """One row of optim.tab: a list of assignments."""
+
+    def __init__(self, row):
+        self.at, self.name, self.doc = row["at"], row["name"], row["doc"]
+        self.state = [] if row["state"] == "-" else [s.strip() for s in row["state"].split(",")]
+        self.hyper = [h.strip() for h in row["hyper"].split(",")]
+        if len(self.state) > 3 or len(self.hyper) > 8:
+            raise RowError(f"{self.at}: at most 3 states and 8 numbers, found {len(self.state)} and {len(self.hyper)}")
+        self.assigned, names = [], ["p", "g"] + self.state + self.hyper
+        for part in row["update"].split(";"):
+            target, equals, text = part.partition("=")
+            target = target.strip()
+            if not equals or not target.isidentifier() or target in ["g"] + self.hyper:
+                raise RowError(f"{self.at}: {part.strip()!r} is no assignment to p, a state or a local name")
+            self.assigned.append((target, Expr(text.strip(), names, self.at)))
+            if target not in names:
+                names.append(target)
+
+    def rename(self, name):
+        """The state's names as the kernels call them: s0, s1, s2."""
+        return f"s{self.state.index(name)}" if name in self.state else name
+
+    def steps(self):
+        """-> (target as the kernels call it, whether it was declared before, expression), in order."""
+        known, out = {"p"} | set(self.state), []
+        for target, expr in self.assigned:
+            out.append((self.rename(target), target in known, expr))
+            known.add(target)
+        return out
 
 
 def load(tables):
