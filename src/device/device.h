@@ -19,7 +19,8 @@ typedef struct fai_buffer {
     void *block;                 /* the allocator's own */
     bool poisoned;               /* written by a kernel that failed */
 } fai_buffer;
-/* NULL and an error (with the report, on a device) if there is no memory. bytes may be 0. */
+/* NULL and an error (with the report, on a device) if there is no memory. bytes may be 0. op of this and the functions below must
+ * live on (a literal): late errors name it. */
 fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op);
 fai_buffer *fai_buffer_wrap(void *data, size_t bytes, void (*release)(void *), void *context, const char *op);
 static inline void *fai_buffer_host(const fai_buffer *b) { return (void *)(uintptr_t)b->address; }
@@ -39,8 +40,13 @@ bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char 
 /* Launches kernel `id` (an enum of kernels_gen.h) on a device that is not the CPU. buffers[i] with byte offset, NULL: none.
  * The queue keeps the buffers alive until the kernel has run. */
 bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op);
-/* A small word array on the device that index kernels set on a bad index: {flag, index, dim, size}. Waits look at it. */
+/* Four 64-bit words on the device that kernels set on a bad index (kernels/status.h). Waits look at them. Borrowed. */
 fai_buffer *fai_device_status(fa_device device, const char *op);
+bool fai_fail_status(const char *op, const int64_t words[4]); /* the error that such words stand for; returns false */
+
+/* Adds a backend at run time (plug-ins, tests). type_of names the type of each device where it differs from the backend's own
+ * name; may be NULL. Returns the number of the backend's device type, 0 if its name is none. Strings `op` must live on. */
+int fai_backend_add(const fa_backend *backend, const char *(*type_of)(int device));
 
 /* Generators: the state behind fa_generator. random.c of the ops floor draws from it. */
 typedef struct fai_mt19937 { uint64_t seed; int left; uint32_t next; uint32_t state[624]; double normal; bool has_normal; } fai_mt19937;

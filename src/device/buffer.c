@@ -1,0 +1,76 @@
+/* One allocation on one device, counted by references. Counts are atomic: queues and worker threads hold buffers.
+ *
+ * Memory of a device goes back to its allocator at once, although kernels that use it may still wait in the queue: whoever
+ * gets it next writes to it through the same queue, behind them. Nothing is given back to the driver before a wait. */
+#include "inside.h"
+#include <string.h>
+
+static void fill_in(fai_buffer *b, fa_device device, size_t bytes) {
+    atomic_init(&b->refs, 1);
+    b->version = 0;
+    b->device = device;
+    b->bytes = bytes;
+    b->release = NULL;
+    b->context = NULL;
+    b->poisoned = false;
+}
+
+/* Of a buffer whose memory lies elsewhere. */
+static void free_header(fai_buffer *b) {
+    b->room = FAI_HEADER_ROOM;
+    fai_host_buffer_free(b);
+}
+
+static void nothing_to_release(void *context) { (void)context; }
+
+fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op) {
+    if (FAI_LIKELY(device.type == FA_DEVICE_CPU)) {
+        fai_buffer *b = fai_host_buffer(bytes, op);
+        if (FAI_LIKELY(b != NULL)) fill_in(b, device, bytes);
+        return b;
+    }
+    fai_dev *dev = fai_dev_get(device, op);
+    if (!dev) return NULL;
+    fai_buffer *b = fai_host_buffer(0, op);
+    if (!b) return NULL;
+    fill_in(b, dev->name, bytes);
+    b->address = b->room = 0;
+    if (bytes == 0) return b;
+    fai_block *block = fai_block_new(dev, bytes, op);
+    if (!block) {
+        free_header(b);
+        return NULL;
+    }
+    b->address = fai_block_address(block);
+    b->room = fai_block_size(block);
+    b->context = block;
+    return b;
+}
+
+fai_buffer *fai_buffer_wrap(void *data, size_t bytes, void (*release)(void *), void *context, const char *op) {
+    fai_buffer *b = fai_host_buffer(0, op);
+    if (!b) return NULL;
+    fill_in(b, FA_CPU, bytes);
+    b->address = (uint64_t)(uintptr_t)data;
+    b->room = bytes;
+    b->release = release ? release : nothing_to_release;
+    b->context = context;
+    return b;
+}
+
+static void free_device_memory(fai_buffer *b) {
+    fai_dev *dev = b->context && !fai_forked_child() ? fai_dev_find(b->device) : NULL;
+    if (dev) fai_block_free(dev, b->context);
+}
+
+void fai_buffer_unref(fai_buffer *b) {
+    if (!b) return;
+    if (atomic_load_explicit(&b->refs, memory_order_acquire) != 1 && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
+    if (FAI_LIKELY(b->device.type == FA_DEVICE_CPU && !b->release)) {
+        fai_host_buffer_free(b);
+        return;
+    }
+    if (b->release) b->release(b->context);
+    else free_device_memory(b);
+    free_header(b);
+}

@@ -1,0 +1,91 @@
+/* Launches: from a kernel's number to a running kernel. A family's text is built for a device when the first of its kernels is
+ * wanted there; from then on a launch finds its kernel's handle in a table. */
+#include "inside.h"
+#include <kernels_gen.h>
+#include <string.h>
+
+static bool make_tables(fai_dev *dev, const char *op) {
+    if (dev->kernels) return true;
+    size_t programs = (size_t)fai_program_count * sizeof *dev->programs, kernels = FAI_K_COUNT * sizeof *dev->kernels;
+    if (!dev->programs) dev->programs = fai_calloc(FAI_TAG_OTHER, programs);
+    if (!dev->programs) return fai_fail_memory(op, programs);
+    fa_kernel_handle _Atomic *table = fai_calloc(FAI_TAG_OTHER, kernels);
+    if (!table) return fai_fail_memory(op, kernels);
+    __atomic_store_n(&dev->kernels, table, __ATOMIC_RELEASE);
+    return true;
+}
+
+static int program_of(const char *family) {
+    for (int i = 0; i < fai_program_count; i++)
+        if (strcmp(fai_programs[i].family, family) == 0) return i;
+    return -1;
+}
+
+static bool build(fai_dev *dev, int text, const char *op) {
+    if (dev->programs[text]) return true;
+    char log[1200] = "";
+    const fai_program_text *program = &fai_programs[text];
+    int code = dev->backend->build(dev->ordinal, program->family, program->text, "", &dev->programs[text], log, sizeof log);
+    if (code == 0) return true;
+    dev->programs[text] = NULL;
+    char doing[1400];
+    snprintf(doing, sizeof doing, "building the kernels of family '%s'%s%s", program->family, log[0] ? ":\n" : "", log);
+    return fai_fail_backend(dev, code, op, doing);
+}
+
+/* With the lock held. */
+static fa_kernel_handle find_locked(fai_dev *dev, int kernel, const char *op) {
+    const fai_kernel_info *info = &fai_kernels[kernel];
+    fa_kernel_handle handle = NULL;
+    if (!make_tables(dev, op)) return NULL;
+    if ((handle = atomic_load(&dev->kernels[kernel]))) return handle;
+    int text = program_of(info->family);
+    if (text < 0) return fai_fail(FA_ERR_UNSUPPORTED, op, "the kernel family '%s' has no program text", info->family);
+    if (!build(dev, text, op)) return NULL;
+    int code = dev->backend->find(dev->ordinal, dev->programs[text], info->name, &handle);
+    if (code) {
+        char doing[128];
+        snprintf(doing, sizeof doing, "looking for the kernel '%s'", info->name);
+        fai_fail_backend(dev, code, op, doing);
+        return NULL;
+    }
+    atomic_store_explicit(&dev->kernels[kernel], handle, memory_order_release);
+    return handle;
+}
+
+static fa_kernel_handle find_kernel(fai_dev *dev, int kernel, const char *op) {
+    fa_kernel_handle _Atomic *table = __atomic_load_n(&dev->kernels, __ATOMIC_ACQUIRE);
+    fa_kernel_handle handle = table ? atomic_load_explicit(&table[kernel], memory_order_acquire) : NULL;
+    if (FAI_LIKELY(handle != NULL)) return handle;
+    pthread_mutex_lock(&dev->build_lock);
+    handle = find_locked(dev, kernel, op);
+    pthread_mutex_unlock(&dev->build_lock);
+    return handle;
+}
+
+static bool fail_launch(fai_dev *dev, int code, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const char *op) {
+    char doing[128];
+    for (int i = 0; i < 8; i++)
+        if (buffers[i] && plan->view[i].writes) buffers[i]->poisoned = true;
+    snprintf(doing, sizeof doing, "launching the kernel '%s' for '%s'", fai_kernels[kernel].name, op);
+    return fai_fail_backend(dev, code, op, doing);
+}
+
+bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op) {
+    fai_dev *dev = fai_dev_get(device, op);
+    if (!dev) return false;
+    if (kernel < 0 || kernel >= FAI_K_COUNT) return fai_fail(FA_ERR_UNSUPPORTED, op, "there is no kernel number %d", kernel);
+    fa_kernel_handle handle = find_kernel(dev, kernel, op);
+    if (!handle) return false;
+    fa_address pointers[8] = {0};
+    for (int i = 0; i < 8; i++) {
+        if (!buffers[i]) continue;
+        if (!fa_device_equal(buffers[i]->device, dev->name))
+            return fai_fail(FA_ERR_RUNTIME, op, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
+                            fa_device_text(dev->name), fa_device_text(buffers[i]->device));
+        pointers[i] = buffers[i]->address + (uint64_t)offsets[i];
+    }
+    fai_queue_log(dev, op, fai_kernels[kernel].name);
+    int code = dev->backend->launch(dev->ordinal, NULL, handle, (uint64_t)plan->groups, fai_kernels[kernel].group_size, plan, sizeof *plan, pointers);
+    return code == 0 || fail_launch(dev, code, kernel, plan, buffers, op);
+}
