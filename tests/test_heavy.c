@@ -1,0 +1,205 @@
+/* The heavy kernels (matrix product, convolution, pooling): for many shapes, strides and storage types, the CPU's own function of every
+ * instruction set that this machine has, and the C build of the kernel's text, against plain loops in float64. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "../src/backends/cpu/cpu.h"
+#include "../kernels/dialect.h"
+
+#define FA_SUFFIX _f32
+#define REAL float
+#define FA_F32 1
+#include "../kernels/gemm.k.h"
+#undef FA_SUFFIX
+#undef REAL
+#undef FA_F32
+#define FA_SUFFIX _f64
+#define REAL double
+#define FA_F64 1
+#include "../kernels/gemm.k.h"
+#undef FA_SUFFIX
+#undef REAL
+#undef FA_F64
+#define FA_SUFFIX _i64
+#define REAL fa_i64
+#define FA_I64 1
+#include "../kernels/gemm.k.h"
+
+typedef void (*text_kernel)(const fa_plan *plan, char *const *pointers, fa_i64 group);
+#define OWN_OF(isa)                                                                                              \
+    void fai_cpu_gemm_f32_##isa(const fa_plan *, char *const *);                                                 \
+    void fai_cpu_gemm_f64_##isa(const fa_plan *, char *const *);                                                 \
+    void fai_cpu_gemm_i64_##isa(const fa_plan *, char *const *);
+OWN_OF(sse2) OWN_OF(avx2) OWN_OF(avx512)
+
+/* A kernel in all its forms; own NULL where this machine lacks the instructions. */
+typedef struct forms { fai_cpu_kernel own[3]; text_kernel text; } forms;
+#define FORMS(name) {{fai_cpu_##name##_sse2, fai_cpu_##name##_avx2, fai_cpu_##name##_avx512}, name}
+static const char *form_name[] = {"sse2", "avx2", "avx512", "text"};
+
+static bool machine_has(int form) {
+    if (form == 1) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    if (form == 2) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
+    return true;
+}
+
+/* Runs one form; the CPU's own with several numbers of threads, which must give the same bits. outputs: how many of the pointers are
+ * written, and their bytes; start: what lies there before. */
+static void run_form(const forms *f, int form, const fa_plan *plan, char *const *pointers, int outputs, const size_t *bytes) {
+    if (form == 3) {
+        for (fa_i64 group = 0; group < plan->groups; group++) f->text(plan, pointers, group);
+        return;
+    }
+    char *start[2], *first[2];
+    for (int k = 0; k < outputs; k++) {
+        start[k] = malloc(bytes[k] + 1), first[k] = malloc(bytes[k] + 1);
+        memcpy(start[k], pointers[k], bytes[k]);
+    }
+    static const int threads[] = {1, 2, 3, 7};
+    for (int t = 0; t < 4; t++) {
+        fa_set_num_threads(threads[t]);
+        for (int k = 0; k < outputs; k++) memcpy(pointers[k], start[k], bytes[k]);
+        f->own[form](plan, pointers);
+        for (int k = 0; k < outputs; k++) {
+            if (t == 0) memcpy(first[k], pointers[k], bytes[k]);
+            else if (memcmp(first[k], pointers[k], bytes[k]) != 0) fail_msg("%s: %d threads give other bits than one", form_name[form], threads[t]);
+        }
+    }
+    for (int k = 0; k < outputs; k++) free(start[k]), free(first[k]);
+}
+
+/* ---- numbers from a fixed seed ---- */
+static uint64_t state = 88172645463325252u;
+static uint64_t next(void) { state ^= state << 13; state ^= state >> 7; state ^= state << 17; return state >> 11; }
+static int64_t pick(int64_t low, int64_t high) { return low + (int64_t)(next() % (uint64_t)(high - low + 1)); }
+
+static void fill(char *to, int dtype, int64_t n) {
+    for (int64_t i = 0; i < n; i++) fa_store_f64(to, dtype, i, dtype >= FA_T_FLOAT16 ? (double)pick(-1000, 1000) / 1000 : (double)pick(-9, 9));
+}
+
+static double unit(int dtype) {
+    return dtype == FA_T_FLOAT16 ? 1e-3 : dtype == FA_T_BFLOAT16 ? 8e-3 : dtype == FA_T_FLOAT32 ? 1e-6 : dtype == FA_T_FLOAT64 ? 1e-14 : 0;
+}
+
+static bool near(double got, double want, double size, int dtype) {
+    if (isnan(want)) return isnan(got);
+    return fabs(got - want) <= unit(dtype) * (fabs(want) + 1 + size);
+}
+
+/* ---- matrix product ---- */
+typedef struct gemm_case { int64_t m, n, k, batch[2]; int compute, type[4]; bool added, in_place; int act; double alpha, beta; } gemm_case;
+
+/* Strides of a matrix in memory: as it is, turned, with gaps, or repeated over the batch. Returns elements needed. */
+static int64_t lay_out(fa_view *v, const int64_t *batch, int64_t rows, int64_t cols, bool fixed_columns) {
+    const int64_t gap = pick(0, 2) == 0 ? pick(1, 5) : 0, how = fixed_columns ? 0 : pick(0, 5);
+    v->ndim = 4;
+    v->size[0] = batch[0], v->size[1] = batch[1], v->size[2] = rows, v->size[3] = cols;
+    int64_t matrix = rows * (cols + gap);
+    v->stride[2] = cols + gap, v->stride[3] = 1;
+    if (how == 1 || how == 2) v->stride[2] = 1, v->stride[3] = rows + gap, matrix = (rows + gap) * cols;
+    if (how == 3) v->stride[2] = 2 * cols, v->stride[3] = 2, matrix = 2 * rows * cols;
+    v->stride[1] = matrix, v->stride[0] = matrix * batch[1];
+    if (!fixed_columns && pick(0, 3) == 0) v->stride[0] = 0;
+    return matrix * batch[0] * batch[1] + 1;
+}
+
+static double at(char *const *p, const fa_plan *plan, int v, int64_t b0, int64_t b1, int64_t i, int64_t j) {
+    const fa_view *w = &plan->view[v];
+    return fa_load_f64(p[v], w->dtype, b0 * w->stride[0] + b1 * w->stride[1] + i * w->stride[2] + j * w->stride[3]);
+}
+
+static void check_gemm(const forms *f, const gemm_case *c) {
+    fa_plan plan = {.n = {c->m, c->n, c->k, c->act, c->batch[0] * c->batch[1], 2, (fa_i64)c->alpha, (fa_i64)c->beta}, .f = {c->alpha, c->beta}};
+    plan.groups = plan.n[4] * ((c->m + 63) / 64) * ((c->n + 63) / 64);
+    int64_t room[4];
+    char *p[8] = {NULL}, *want_start;
+    room[0] = lay_out(&plan.view[0], c->batch, c->m, c->n, true);
+    room[1] = lay_out(&plan.view[1], c->batch, c->m, c->k, false);
+    room[2] = lay_out(&plan.view[2], c->batch, c->k, c->n, false);
+    room[3] = lay_out(&plan.view[3], c->batch, c->m, c->n, false);
+    if (pick(0, 1)) plan.view[3].stride[2] = 0; /* a row of biases */
+    else if (pick(0, 1)) plan.view[3].stride[3] = 0;
+    for (int v = 0; v < 4; v++) {
+        plan.view[v].kind = FA_VIEW_TENSOR, plan.view[v].dtype = c->type[v];
+        p[v] = malloc((size_t)room[v] * 8);
+        fill(p[v], c->type[v], room[v]);
+    }
+    want_start = malloc((size_t)room[0] * 8);
+    memcpy(want_start, p[0], (size_t)room[0] * 8);
+    if (c->in_place) { free(p[3]); p[3] = p[0]; plan.view[3] = plan.view[0]; }
+    if (!c->added) plan.view[3].kind = FA_VIEW_NONE;
+    double *want = malloc(sizeof(double) * (size_t)(plan.n[4] * c->m * c->n + 1)), *w = want;
+    for (int64_t b0 = 0; b0 < c->batch[0]; b0++) for (int64_t b1 = 0; b1 < c->batch[1]; b1++)
+        for (int64_t i = 0; i < c->m; i++) for (int64_t j = 0; j < c->n; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < c->k; k++) sum += at(p, &plan, 1, b0, b1, i, k) * at(p, &plan, 2, b0, b1, k, j);
+            sum *= c->alpha;
+            if (c->added && c->beta != 0) sum += c->beta * at(p, &plan, 3, b0, b1, i, j);
+            *w++ = c->act == 1 && sum <= 0 ? 0 : sum;
+        }
+    for (int form = 0; form < 4; form++) {
+        if (!machine_has(form)) continue;
+        memcpy(p[0], want_start, (size_t)room[0] * 8);
+        run_form(f, form, &plan, p, 1, (size_t[]){(size_t)room[0] * fa_dtype_size((fa_dtype)c->type[0])});
+        w = want;
+        for (int64_t b0 = 0; b0 < c->batch[0]; b0++) for (int64_t b1 = 0; b1 < c->batch[1]; b1++)
+            for (int64_t i = 0; i < c->m; i++) for (int64_t j = 0; j < c->n; j++, w++) {
+                const double got = at(p, &plan, 0, b0, b1, i, j);
+                const double size = c->type[0] >= FA_T_FLOAT32 ? 2 * sqrt((double)c->k) : 0;
+                if (!near(got, *w, size, c->type[0] >= FA_T_FLOAT16 && c->type[0] < FA_T_FLOAT32 ? c->type[0] : c->compute))
+                    fail_msg("gemm %s [%ld %ld %ld] types %d %d %d %d, element %ld %ld: %.9g, expected %.9g", form_name[form], (long)c->m, (long)c->k,
+                             (long)c->n, c->type[0], c->type[1], c->type[2], c->type[3], (long)i, (long)j, got, *w);
+            }
+    }
+    if (p[3] != p[0]) free(p[3]);
+    for (int v = 0; v < 3; v++) free(p[v]);
+    free(want), free(want_start);
+}
+
+static const forms gemm_forms[3] = {FORMS(gemm_f32), FORMS(gemm_f64), FORMS(gemm_i64)};
+
+static void gemm_random(void **unused) {
+    (void)unused;
+    static const int compute[3] = {FA_T_FLOAT32, FA_T_FLOAT64, FA_T_INT64};
+    static const int small_float[3] = {FA_T_FLOAT16, FA_T_BFLOAT16, FA_T_FLOAT32}, small_int[3] = {FA_T_INT32, FA_T_UINT8, FA_T_INT64};
+    for (int round = 0; round < 900; round++) {
+        const int which = round % 3;
+        const int64_t limit = round % 10 == 0 ? 150 : round % 10 < 5 ? 40 : 9;
+        gemm_case c = {.m = pick(1, limit), .n = pick(1, limit), .k = pick(round % 50 == 0 ? 0 : 1, limit), .batch = {1, 1}, .compute = compute[which]};
+        if (pick(0, 3) == 0) c.m = 1;
+        if (pick(0, 3) == 0) c.n = 1;
+        if (pick(0, 3) == 0) c.batch[0] = pick(1, 3), c.batch[1] = pick(1, 3);
+        for (int v = 0; v < 4; v++) c.type[v] = compute[which];
+        if (pick(0, 3) == 0)
+            for (int v = 0; v < 4; v++) c.type[v] = which == 0 ? small_float[pick(0, 2)] : which == 2 ? small_int[v ? pick(0, 2) : 2] : pick(FA_T_FLOAT32, FA_T_FLOAT64);
+        c.added = pick(0, 1), c.in_place = c.added && pick(0, 1), c.act = which < 2 && pick(0, 1);
+        c.alpha = pick(0, 1) ? 1 : -2, c.beta = pick(0, 2) == 0 ? 0 : pick(0, 1) ? 1 : 3;
+        if (c.in_place) c.type[3] = c.type[0];
+        if (which == 1 && c.type[0] == FA_T_FLOAT32) c.compute = FA_T_FLOAT32;
+        check_gemm(&gemm_forms[which], &c);
+    }
+}
+
+/* Sizes at which the ways change: panels, chunks, the split of k, threads. */
+static void gemm_large(void **unused) {
+    (void)unused;
+    static const int64_t sizes[][3] = {{225, 33, 70}, {14, 513, 801}, {57, 129, 1700}, {1, 700, 900}, {700, 1, 900}, {3, 97, 1300}, {449, 515, 40}, {230, 1030, 5}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int which = 0; which < 3; which++)
+            for (int turn = 0; turn < 3; turn++) {
+                const int type = which == 0 ? FA_T_FLOAT32 : which == 1 ? FA_T_FLOAT64 : FA_T_INT64;
+                gemm_case c = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .batch = {1, 1}, .compute = type, .type = {type, type, type, type},
+                    .added = turn, .alpha = 1, .beta = 1, .act = which < 2 && turn == 2};
+                check_gemm(&gemm_forms[which], &c);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gemm_random), cmocka_unit_test(gemm_large),
+    };
+    return cmocka_run_group_tests_name("heavy", tests, NULL, NULL);
+}
