@@ -290,6 +290,7 @@ static fai_block *new_block(fai_dev *dev, size_t bytes, const char *op) {
     if (block && worth_cutting(block, size)) cut(dev, block, size, rest);
     else free_description(dev, rest);
     if (block) make_live(dev, block, op);
+    else if (!fai_caches_on()) drop_spare_descriptions(dev);
     return block;
 }
 

@@ -113,6 +113,7 @@ void fai_queue_end(fai_dev *dev) {
     pthread_mutex_lock(&dev->queue_lock);
     free_staged(dev);
     if (dev->status) {
+        dev->backend->stream_wait(dev->ordinal, QUEUE); /* the words may have been set back just now */
         dev->backend->release(dev->ordinal, dev->status->address);
         fai_buffer_unref(dev->status);
         dev->status = NULL;

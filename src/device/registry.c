@@ -175,7 +175,7 @@ fai_dev *fai_dev_find(fa_device device) {
 }
 
 static bool fail_none(int type, const char *op) {
-    const char *name = fai_type_name(type), *why = why_none[type];
+    const char *name = fai_type_name(type), *why = name ? why_none[type] : "";
     if (sim_mistake[0]) return fai_fail(FA_ERR_RUNTIME, op, "%s", sim_mistake);
     if (!name) return fai_fail(FA_ERR_RUNTIME, op, "device type %d is unknown; make devices with fa_device_parse(\"cuda\") or FA_CUDA(0)", type);
     const char *sim = getenv("FACULA_SIM");
@@ -203,7 +203,7 @@ static bool fail_ordinal(fa_device device, int count, const char *op) {
 fai_dev *fai_dev_get(fa_device device, const char *op) {
     if (fai_forked_child()) return fai_fail_forked(op), NULL;
     int type = device.type, count = fa_device_count(type);
-    if (count == 0) return fail_none(type < 0 || type >= FAI_TYPES ? 0 : type, op), NULL;
+    if (count == 0) return fail_none(type, op), NULL;
     if (device.index < 0) device.index = fai_tls.current_device[type];
     if (device.index >= count) return fail_ordinal(device, count, op), NULL;
     fai_dev *dev = by_type[type][device.index];
