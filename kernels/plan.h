@@ -17,12 +17,12 @@ typedef long long fa_i64;
 
 /* One operand. Element (i0, i1, ...) lies at pointer + (i0 * stride[0] + i1 * stride[1] + ...) elements. Strides may be 0
  * (broadcast) or negative (flip). kind FA_VIEW_SCALAR: no memory, the value is in f[k] (floating) and n[k] (integer). */
-typedef struct fa_view {
+typedef struct fa_plan_view {
     fa_i64 size[FA_PLAN_DIMS], stride[FA_PLAN_DIMS];
     fa_i64 low, high;    /* bytes that the kernel may touch, relative to the pointer: [low, high) */
     int ndim, dtype;     /* dtype: fa_dtype */
     int kind, writes;    /* kind: below; writes: 1 if the kernel stores through it */
-} fa_view;
+} fa_plan_view;
 
 enum { FA_VIEW_NONE = 0, FA_VIEW_TENSOR = 1, FA_VIEW_SCALAR = 2, FA_VIEW_TABLE = 3 /* memory holds device addresses */ };
 
@@ -40,7 +40,7 @@ typedef struct fa_plan {
     double f[FA_PLAN_FLOATS];     /* and floating numbers */
     int row, nviews;              /* row: the elementwise or reduction row to apply */
     int ndim, pad;
-    fa_view view[FA_PLAN_VIEWS];  /* outputs first */
+    fa_plan_view view[FA_PLAN_VIEWS];  /* outputs first */
 } fa_plan;
 
 /* Element types as in fa_base.h (a test compares them). */

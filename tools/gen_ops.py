@@ -137,9 +137,9 @@ class Graph:
                     "device": f"node->metas[{i}].device"}[name], "n"
         args = [self.go(a)[0] for a in n.args]
         if name in HELPERS:
-            return f"{HELPERS[name]}(g, {', '.join(args)})".replace(", )", ")"), "n"
+            return f"{HELPERS[name]}({', '.join(args if args[0] == 'g' else ['g'] + args)})", "n"
         if name in ("zeros_of", "rows"):
-            return f"fai_{name}({', '.join(args)})", "t"
+            return f"fai_{'as_rows' if name == 'rows' else name}({', '.join(args)})", "t"
         called = self.ops.get(name)
         if called is None:
             raise RowError(f"{self.op.at}: {name!r} in the backward column is no operator of the tables")
@@ -219,7 +219,7 @@ def elementwise_table(row):
         out.append(f"static fa_tensor *{row.name}_d{arg}_graph(const fai_operand *v, const double *p)\n{{\n    (void)v, (void)p;\n"
                    f"    return {row_graph(expr)};\n}}\n")
         entries.append(f"[{i}] = {{FAI_ROW_{row.name}_d{arg}, {len(reads)}, {{{', '.join(str('gxyzr'.index(n)) for n in reads) or '0'}}}, "
-                       f"{row.name}_d{arg}_graph}}")
+                       f"{row.name}_d{arg}_graph, {'true' if expr.text == 'g' else 'false'}}}")
     kinds = {"float": "FAI_TYPES_FLOAT", "number": "FAI_TYPES_NUMBER", "any": "FAI_TYPES_ANY", "int": "FAI_TYPES_INT", "real": "FAI_TYPES_REAL"}
     defaults = ", ".join(repr(v) for _, v in row.params) or "0"
     entry = (f"    [FAI_ROW_{row.name}] = {{{{\"{camel(row.name)}\", fai_row_backward, NULL, &fai_row_apis[FAI_ROW_{row.name}]}}, \"{row.name}\", "
@@ -438,6 +438,17 @@ def header(elementwise, ops):
     return "".join(out)
 
 
+def reduction_table(ops):
+    """The types of each reduction, for the dtype rule."""
+    kinds = {"any": "FAI_TYPES_ANY", "real": "FAI_TYPES_REAL", "number": "FAI_TYPES_NUMBER", "float": "FAI_TYPES_FLOAT"}
+    out = ["const fai_reduction_api fai_reduction_apis[FAI_REDUCE_COUNT] = {\n"]
+    for op in ops:
+        if hasattr(op, "row") and not op.name.endswith("_dims"):
+            types, _, result = op.row["types"].partition(">")
+            out.append(f"    [FAI_REDUCE_{op.name}] = {{{kinds[types]}, {'FA_' + result.upper() if result else 'FA_DTYPE_DEFAULT'}}},\n")
+    return "".join(out) + "};\n"
+
+
 def internal_header(ops):
     out = [HEAD, "#ifndef FAI_OPS_GEN_H\n#define FAI_OPS_GEN_H\n\n#include <fa_ops.h>\n\n"]
     for op in ops:
@@ -458,6 +469,7 @@ def source(elementwise, ops):
         functions, entry = elementwise_table(row)
         out += functions
         table.append(entry)
+    out.append(reduction_table(ops))
     out.append("const fai_row_api fai_row_apis[FAI_ROW_COUNT] = {\n" + "".join(table) + "};\n\n")
     for row in elementwise:
         # the macros of the same name would expand their own definition

@@ -39,27 +39,44 @@ struct fai_node {
     struct fai_hook *hooks;/* of the result; also the wish to retain its gradient */
     fa_tensor *retains;    /* whose .grad this result's gradient goes to; borrowed */
     uint32_t block_bytes, params_bytes;
+    void *task;            /* the backward that has an entry for this node, and which */
+    uint32_t task_at;
     bool freed;            /* saved tensors are gone: a second backward is an error */
     bool saved_any;
     bool custom;           /* prints without the 0 */
 };
 
 /* True if recording is on and one of the tensors needs a gradient. */
-static inline bool fai_wants_grad(const fa_tensor *t) { return t && (t->node || FAI_HAS(t, FAI_REQUIRES_GRAD)); }
+static inline bool fai_is_stale(const fa_tensor *t) { return t->base && t->view_version != (t->cell ? t->cell->version : t->buffer->version); }
+static inline bool fai_wants_grad(const fa_tensor *t)
+{
+    return t && (t->node || FAI_HAS(t, FAI_REQUIRES_GRAD) || (fai_is_stale(t) && (t->base->node || FAI_HAS(t->base, FAI_REQUIRES_GRAD))));
+}
 static inline bool fai_recording(void) { return !fai_tls.grad_off && !fai_tls.inference; }
 
 /* A node with room for inputs, kept tensors and params bytes (zeroed). NULL and an error if there is no memory. */
 fai_node *fai_node_new(const fai_node_op *op, int ninputs, int nkept, size_t params_bytes);
 bool fai_node_input(fai_node *node, int i, fa_tensor *t, bool differentiable); /* edge and meta; t may be NULL or need no gradient */
 bool fai_node_keep(fai_node *node, int i, fa_tensor *t, bool is_result); /* saves t with its version; t may be NULL */
-fa_tensor *fai_node_kept(fai_node *node, int i);                      /* checked; owned by the current scope */
+fa_tensor *fai_node_kept(fai_node *node, int i);                      /* version-checked; valid in the node's backward */
 void fai_node_finish(fai_node *node, fa_tensor *result);              /* result.node = node; takes the node's reference */
 static inline bool fai_node_needs(const fai_node *node, int i) { return node->edges[i].node && node->edges[i].needed; }
 void fai_node_ref(fai_node *node);
 void fai_node_unref(fai_node *node);
 fai_node *fai_grad_node(fa_tensor *t);   /* the node that t's gradient goes to: its maker (remade for stale views) or accumulator; borrowed */
+void fai_node_free_kept(fai_node *node); /* after its backward, unless the graph is retained */
+
+/* hooks.c */
+typedef struct fai_hook { struct fai_hook *next; int id; fa_grad_hook call; void *data; void (*release)(void *); } fai_hook;
+struct fai_extra { fai_hook *hooks; };
+fa_tensor *fai_call_hooks(const fai_hook *hooks, fa_tensor *grad); /* NULL and an error if one fails */
+void fai_free_hooks(fai_hook *hooks);
+
+extern const fai_node_op fai_accumulate_op;
+static inline fa_tensor *fai_accumulated(const fai_node *node) { return node->kept[0].tensor; } /* the leaf of an accumulator */
 /* Marks result as a view of x that derivatives know: base, version. Called by the generated code of `view` rows. */
 void fai_mark_view(fa_tensor *result, fa_tensor *x);
+bool fai_remake_view(fa_tensor *view); /* after its base was written: a node that reads the view out of the base */
 
 /* ---- rows.c: elementwise rows, recorded ---- */
 struct fai_row_api {

@@ -21,7 +21,7 @@ fa_shape fai_inverse_dims(fa_tensor *g, fa_shape dims);   /* of a permutation */
 fa_shape fai_dims_of(fa_tensor *g, int64_t dim);
 fa_shape fai_channel_dims(fa_tensor *g);                  /* all but dimension 1 */
 fa_tensor *fai_zeros_of(fa_tensor *like, fa_shape shape); /* zeros of like's dtype and device */
-fa_tensor *fai_rows(fa_tensor *t);                        /* [..., n] as a matrix */
+fa_tensor *fai_as_rows(fa_tensor *t);                        /* [..., n] as a matrix */
 
 /* Reductions: forward with its dtype rule; backward's g and r brought to x's shape; how many elements were reduced. */
 fa_tensor *fai_reduction_forward(const char *op, int reduction, fa_tensor *x, fa_shape dims, bool keepdim);

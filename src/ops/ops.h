@@ -36,6 +36,7 @@ typedef struct fai_row_grad {
     int nreads;
     uint8_t reads[4];         /* its operands after g: 1 x, 2 y, 3 z, 4 the result */
     fa_tensor *(*graph)(const fai_operand *v, const double *params); /* the same as a graph of rows; v: g, x, y, z, r */
+    bool identity;            /* it is g itself */
 } fai_row_grad;
 typedef struct fai_row_api fai_row_api; /* floor 4 adds the node: autograd.h */
 fai_types fai_row_types(int row, bool *bool_result, bool *checks_zero);
@@ -61,6 +62,8 @@ bool fai_check_dtype(const char *op, const char *argument, const fa_tensor *t, b
 bool fai_check_writable(const char *op, const fa_tensor *t);
 
 /* ---- reduce.c ---- */
+typedef struct fai_reduction_api { fai_types types; fa_dtype result; } fai_reduction_api; /* result: what integers become; BOOL: always */
+extern const fai_reduction_api fai_reduction_apis[FAI_REDUCE_COUNT];
 fa_tensor *fai_reduce_raw(const char *op, int reduction, fa_tensor *x, const bool reduced[FA_MAX_DIMS], bool keepdim, fa_dtype result);
 fa_tensor *fai_sum_to(const char *op, fa_tensor *t, int ndim, const int64_t *size); /* undoes a broadcast */
 

@@ -45,6 +45,8 @@ fa_tensor *fai_empty_strided(const char *op, fa_dtype dtype, fa_device device, i
 fa_tensor *fai_empty_like(const char *op, const fa_tensor *t);  /* same dtype, device, sizes; contiguous */
 /* A view of the same buffer: nothing recorded. offset in elements of the buffer. */
 fa_tensor *fai_view(const char *op, fa_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
+/* Set once, at load, by the autograd floor: lets go of node, gradient and hooks when a tensor dies. */
+void fai_set_forget_graph(void (*forget)(fa_tensor *t));
 void fai_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
 void fai_update_contiguous(fa_tensor *t);
 void fai_span(const fa_tensor *t, int64_t *low, int64_t *high); /* elements touched, relative to offset: [low, high) */

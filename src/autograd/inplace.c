@@ -1,0 +1,132 @@
+/* Views and in-place operations together. A view knows its base; writing through a view makes a new node for the base, and a view
+ * that is older than its base's last write gets a new node when somebody asks (fai_grad_node). */
+#include "autograd.h"
+#include "generated.h"
+#include <string.h>
+
+typedef struct geometry { fa_shape size, stride; int64_t offset; } geometry; /* of a view, relative to its base's first element */
+
+static geometry geometry_of(const fa_tensor *view)
+{
+    geometry g = {.size = fa_shape_of(view->ndim, view->size), .stride = fa_shape_of(view->ndim, view->stride), .offset = view->offset - view->base->offset};
+    return g;
+}
+
+void fai_mark_view(fa_tensor *result, fa_tensor *x)
+{
+    if (!fai_recording() || FAI_HAS(x, FAI_INFERENCE)) return;
+    result->base = fai_ref(x->base ? x->base : x);
+    result->view_version = *fai_version(result);
+}
+
+/* ---- a view read out of its base ---- */
+
+static bool reread_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)
+{
+    const geometry *at = node->params;
+    if (!fai_node_needs(node, 0)) return true;
+    grads[0] = fa_as_strided_embed(g, fai_meta_shape(&node->metas[0]), at->size, at->stride, at->offset);
+    return grads[0] != NULL;
+}
+
+static const fai_node_op reread_op = {"AsStrided", reread_backward, NULL, NULL};
+
+bool fai_remake_view(fa_tensor *view)
+{
+    fai_node *node = fai_node_new(&reread_op, 1, 0, sizeof(geometry));
+    if (!node) return false;
+    *(geometry *)node->params = geometry_of(view);
+    if (!fai_node_input(node, 0, view->base, true)) return fai_node_unref(node), false;
+    fai_node_finish(node, view);
+    view->view_version = *fai_version(view);
+    return true;
+}
+
+/* ---- a base written through a view ---- */
+
+typedef struct write_params { geometry at; fai_node *inner; } write_params;
+
+/* The gradient of the region goes through the op that wrote it; the rest passes. */
+static bool write_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)
+{
+    write_params *p = node->params;
+    fa_shape base = fai_meta_shape(&node->metas[0]);
+    fa_tensor *inner[8] = {NULL};
+    if (p->inner->ninputs > 8) return fai_fail(FA_ERR_UNSUPPORTED, "backward", "an in-place op of more than 8 inputs on a view"), false;
+    fa_tensor *whole = fa_contiguous(g);
+    fa_tensor *part = fa_as_strided(whole, p->at.size, p->at.stride, p->at.offset);
+    for (int i = 0; i < p->inner->ninputs; i++) p->inner->edges[i].needed = i == 0 ? true : fai_node_needs(node, i);
+    if (!part || !p->inner->op->backward(p->inner, fa_contiguous(part), inner)) return false;
+    if (fai_node_needs(node, 0)) {
+        fa_tensor *rest = fa_sub(whole, fa_as_strided_embed(part, base, p->at.size, p->at.stride, p->at.offset));
+        grads[0] = inner[0] ? fa_add(rest, fa_as_strided_embed(inner[0], base, p->at.size, p->at.stride, p->at.offset)) : rest;
+        if (!grads[0]) return false;
+    }
+    for (int i = 1; i < p->inner->ninputs; i++) grads[i] = inner[i];
+    return true;
+}
+
+static void write_release(fai_node *node) { fai_node_unref(((write_params *)node->params)->inner); }
+
+static const fai_node_op write_op = {"CopySlices", write_backward, write_release, NULL};
+
+/* inner becomes part of a new node of the base. Its first input is the view itself; the edge that matters now is the base's. */
+static bool write_through(fa_tensor *view, fai_node *inner)
+{
+    fa_tensor *base = view->base;
+    fai_node *node = fai_node_new(&write_op, inner->ninputs ? inner->ninputs : 1, 0, sizeof(write_params));
+    if (!node) return fai_node_unref(inner), false;
+    write_params *p = node->params;
+    p->inner = inner;
+    p->at = geometry_of(view);
+    if (!fai_node_input(node, 0, base, true)) return fai_node_unref(node), false;
+    for (int i = 1; i < inner->ninputs; i++) {
+        node->edges[i] = inner->edges[i];
+        node->metas[i] = inner->metas[i];
+        if (node->edges[i].node) fai_node_ref(node->edges[i].node);
+    }
+    if (inner->rank >= node->rank) node->rank = inner->rank + 1;
+    node->saved_any = inner->saved_any;
+    inner->result.ndim = view->ndim;
+    fai_node_finish(node, base);
+    return true;
+}
+
+bool fai_in_place_check(const char *op, fa_tensor *t)
+{
+    if (FAI_HAS(t, FAI_INFERENCE) && !fai_tls.inference) {
+        fai_fail(FA_ERR_RUNTIME, op,
+                 "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before doing inplace "
+                 "update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
+        return false;
+    }
+    const bool leaf = !t->node && FAI_HAS(t, FAI_REQUIRES_GRAD);
+    const bool leaf_view = t->base && !t->base->node && FAI_HAS(t->base, FAI_REQUIRES_GRAD);
+    if (fai_recording() && (leaf || leaf_view)) {
+        fai_fail(FA_ERR_RUNTIME, op,
+                 "a %sleaf Variable that requires grad is %sbeing used in an in-place operation. Update parameters under FA_NO_GRAD, or use the out-of-place form.",
+                 leaf ? "" : "view of a ", "");
+        return false;
+    }
+    return fai_check_writable(op, t);
+}
+
+bool fai_in_place_done(const char *op, fa_tensor *t, fai_node *node)
+{
+    (void)op;
+    ++*fai_version(t);
+    if (!node) {
+        if (t->base && !fai_wants_grad(t->base)) t->view_version = *fai_version(t);
+        return true;
+    }
+    if (!t->base) return fai_node_finish(node, t), true;
+    return write_through(t, node) && fai_remake_view(t);
+}
+
+fa_tensor *fai_as_strided_embed_forward(fa_tensor *x, fa_shape shape, fa_shape view_shape, fa_shape strides, int64_t offset)
+{
+    fa_tensor *out = fai_empty("as_strided_embed", (fa_dtype)x->dtype, x->device, shape.ndim, shape.dim);
+    if (!out || !fai_zero("as_strided_embed", out)) return NULL;
+    fa_tensor *region = fai_view("as_strided_embed", out, view_shape.ndim, view_shape.dim, strides.dim, offset);
+    return region && fai_copy("as_strided_embed", region, x) ? out : NULL;
+}

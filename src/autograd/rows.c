@@ -1,0 +1,174 @@
+/* Elementwise rows with derivatives: the node keeps what the derivative's text reads and nothing else. */
+#include "autograd.h"
+#include <string.h>
+
+enum { X = 1, R = 4, NOT_KEPT = 0xff };
+
+/* What a row's node needs beside the tensors: its numbers, and where each of x, y, z, r is kept. */
+typedef struct row_params {
+    double numbers[3];
+    fa_scalar scalar[3];   /* operands that were numbers */
+    uint8_t kept_at[5];    /* by the digit of fai_row_grad.reads */
+} row_params;
+
+fai_types fai_row_types(int row, bool *bool_result, bool *checks_zero)
+{
+    const fai_row_api *api = &fai_row_apis[row];
+    *bool_result = api->bool_result;
+    *checks_zero = api->checks_zero;
+    return api->name ? api->types : FAI_TYPES_ANY;
+}
+
+/* Which of x, y, z, r the derivatives towards the operands that want one read, as bits. */
+static unsigned reads_of(const fai_row_api *api, int n, const fai_operand *operands)
+{
+    unsigned reads = 0;
+    for (int i = 0; i < n; i++)
+        if (fai_wants_grad(operands[i].tensor))
+            for (int k = 0; k < api->d[i].nreads; k++) reads |= 1u << api->d[i].reads[k];
+    return reads;
+}
+
+static bool wants_record(const fai_row_api *api, int n, const fai_operand *operands)
+{
+    if (!fai_recording()) return false;
+    for (int i = 0; i < n; i++)
+        if (api->d[i].graph && fai_wants_grad(operands[i].tensor)) return true;
+    return false;
+}
+
+/* The node with its inputs and the operands it keeps; the result is kept by keep_result once it is there. */
+static fai_node *new_node(const fai_row_api *api, int n, const fai_operand *operands, const double *params)
+{
+    const unsigned reads = reads_of(api, n, operands);
+    fai_node *node = fai_node_new(&api->node, n, __builtin_popcount(reads), sizeof(row_params));
+    if (!node) return NULL;
+    row_params *p = node->params;
+    bool ok = true;
+    int at = 0;
+    memset(p->kept_at, NOT_KEPT, sizeof p->kept_at);
+    for (int i = 0; i < api->nparams; i++) p->numbers[i] = params[i];
+    for (int i = 0; i < n; i++) {
+        ok = ok && fai_node_input(node, i, operands[i].tensor, api->d[i].graph != NULL);
+        if (!operands[i].tensor) p->scalar[i] = operands[i].scalar;
+    }
+    for (int which = X; which <= R; which++) {
+        if (!(reads >> which & 1)) continue;
+        if (which == R || operands[which - 1].tensor) {
+            ok = ok && (which == R || fai_node_keep(node, at, operands[which - 1].tensor, false));
+            p->kept_at[which] = (uint8_t)at++;
+        }
+    }
+    if (!ok) return fai_node_unref(node), NULL;
+    return node;
+}
+
+static bool keep_result(fai_node *node, fa_tensor *result)
+{
+    const row_params *p = node->params;
+    return p->kept_at[R] == NOT_KEPT || fai_node_keep(node, p->kept_at[R], result, true);
+}
+
+static bool operands_there(const fai_row_api *api, int n, const fai_operand *operands)
+{
+    static const char *const names[] = {"x", "y", "z"};
+    for (int i = 0; i < n; i++)
+        if (!operands[i].tensor && !operands[i].scalar.kind) return fai_check(api->name, names[i], NULL);
+    return true;
+}
+
+fa_tensor *fai_row(int row, int noperands, const fai_operand *operands, const double *params)
+{
+    const fai_row_api *api = &fai_row_apis[row];
+    if (!params) params = api->defaults;
+    if (FAI_UNLIKELY(!operands_there(api, noperands, operands))) return NULL;
+    fa_tensor *r = fai_row_raw(api->name, row, noperands, operands, params, FA_DTYPE_DEFAULT);
+    if (!r || !fai_is_float(r->dtype) || !wants_record(api, noperands, operands)) return r;
+    fai_node *node = new_node(api, noperands, operands, params);
+    if (!node) return NULL;
+    if (!keep_result(node, r)) return fai_node_unref(node), NULL;
+    fai_node_finish(node, r);
+    return r;
+}
+
+static bool same_shape(const fa_tensor *t, int ndim, const int64_t *size)
+{
+    return t->ndim == ndim && memcmp(t->size, size, (size_t)ndim * sizeof *size) == 0;
+}
+
+static bool check_in_place(const fai_row_api *api, int n, const fai_operand *operands)
+{
+    const fa_tensor *tensors[3] = {NULL};
+    fa_tensor *t = operands[0].tensor;
+    int64_t size[FA_MAX_DIMS];
+    int ndim;
+    for (int i = 0; i < n; i++) tensors[i] = operands[i].tensor;
+    if (!fai_in_place_check(api->name, t) || !fai_broadcast(api->name, n, tensors, &ndim, size)) return false;
+    if (!same_shape(t, ndim, size)) {
+        char a[160], b[160];
+        fai_text_shape(a, sizeof a, t->ndim, t->size);
+        fai_text_shape(b, sizeof b, ndim, size);
+        fai_fail(FA_ERR_RUNTIME, api->name, "output with shape %s doesn't match the broadcast shape %s. An in-place op can't make its tensor larger.", a, b);
+        return false;
+    }
+    fa_dtype result = fai_result_type(n, operands);
+    if (api->types == FAI_TYPES_FLOAT && !fai_is_float(result)) result = fa_default_dtype();
+    bool fits = (!fai_is_float(result) || fai_is_float(t->dtype)) && (result == FA_BOOL || t->dtype != FA_BOOL);
+    if (!fits && api->row != FAI_ROW_masked_fill && api->row != FAI_ROW_where)
+        fai_fail(FA_ERR_RUNTIME, api->name, "result type %s can't be cast to the desired output type %s", fai_dtype_title(result), fai_dtype_title((fa_dtype)t->dtype));
+    return fits || api->row == FAI_ROW_masked_fill || api->row == FAI_ROW_where;
+}
+
+fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands, const double *params)
+{
+    const fai_row_api *api = &fai_row_apis[row];
+    fa_tensor *t = operands[0].tensor;
+    if (!params) params = api->defaults;
+    if (!operands_there(api, noperands, operands) || fai_refuse_pending(api->name) || !check_in_place(api, noperands, operands)) return NULL;
+    fai_node *node = NULL;
+    /* The node keeps operands with the version they had: one that reads the old value will say so in backward. */
+    if (wants_record(api, noperands, operands) && !(node = new_node(api, noperands, operands, params))) return NULL;
+    if (!fai_row_into(api->name, row, t, noperands, operands, params)) return fai_node_unref(node), NULL;
+    if (!fai_in_place_done(api->name, t, node)) return NULL;
+    return !node || keep_result(node, t) ? t : NULL;
+}
+
+/* ---- backward ---- */
+
+static fa_tensor *fused(const fai_node *node, const fai_row_grad *d, const fai_operand *v)
+{
+    const row_params *p = node->params;
+    fai_operand operands[4] = {v[0]};
+    for (int k = 0; k < d->nreads; k++) operands[k + 1] = v[d->reads[k]];
+    return d->identity ? v[0].tensor : fai_row_raw(node->op->name, d->loop, d->nreads + 1, operands, p->numbers, (fa_dtype)v[0].tensor->dtype);
+}
+
+/* The derivative has the broadcast shape: summed to the input's. */
+static fa_tensor *to_input(const fai_node *node, int i, fa_tensor *grad)
+{
+    const fai_meta *meta = &node->metas[i];
+    if (!grad || same_shape(grad, meta->ndim, meta->size)) return grad;
+    if (fai_recording()) return fa_sum_to(grad, fa_shape_of(meta->ndim, meta->size));
+    return fai_sum_to(node->op->name, grad, meta->ndim, meta->size);
+}
+
+/* A derivative whose text does not mention g's full shape can come out smaller (g is never broadcast in a recorded row). */
+bool fai_row_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)
+{
+    const fai_row_api *api = node->op->row;
+    const row_params *p = node->params;
+    fai_operand v[5] = {{.tensor = g}};
+    for (int i = 0; i < node->ninputs; i++) v[i + 1].scalar = p->scalar[i];
+    for (int which = X; which <= R; which++) {
+        if (p->kept_at[which] == NOT_KEPT) continue;
+        v[which].tensor = fai_node_kept(node, p->kept_at[which]);
+        if (!v[which].tensor) return false;
+    }
+    for (int i = 0; i < node->ninputs; i++) {
+        if (!fai_node_needs(node, i)) continue;
+        fa_tensor *grad = fai_recording() ? api->d[i].graph(v, p->numbers) : fused(node, &api->d[i], v);
+        grads[i] = to_input(node, i, grad);
+        if (!grads[i]) return false;
+    }
+    return true;
+}

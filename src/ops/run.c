@@ -1,0 +1,82 @@
+/* Running kernels: the plan is filled here, the CPU's function or the device's launch is called here, and nowhere else. */
+#include "ops.h"
+#include "../backends/cpu/cpu.h"
+#include <string.h>
+
+enum { FAI_STATUS_INDEX = 1, FAI_STATUS_TARGET, FAI_STATUS_SELF }; /* as in kernels/status.h */
+
+void fai_plan_begin(fa_plan *plan)
+{
+    memset(plan, 0, offsetof(fa_plan, view));
+    for (int k = 0; k < FA_PLAN_VIEWS; k++) plan->view[k].kind = FA_VIEW_NONE, plan->view[k].low = plan->view[k].high = 0;
+    plan->groups = 1;
+}
+
+void fai_plan_view(fa_plan *plan, int k, const fa_tensor *t, bool writes)
+{
+    fa_plan_view *v = &plan->view[k];
+    const int64_t bytes = (int64_t)fa_dtype_size((fa_dtype)t->dtype);
+    int64_t low, high;
+    v->kind = FA_VIEW_TENSOR;
+    v->ndim = t->ndim, v->dtype = t->dtype, v->writes = writes;
+    for (int i = 0; i < t->ndim; i++) v->size[i] = t->size[i], v->stride[i] = t->stride[i];
+    fai_span(t, &low, &high);
+    v->low = low * bytes, v->high = high * bytes;
+    if (plan->nviews < k + 1) plan->nviews = k + 1;
+}
+
+static bool run_on_device(int kernel, const fa_plan *plan, fa_tensor *const *operands, int n, const char *op)
+{
+    fai_buffer *buffers[8] = {NULL};
+    int64_t offsets[8] = {0};
+    for (int k = 0; k < n; k++) {
+        if (!operands[k] || plan->view[k].kind == FA_VIEW_NONE || plan->view[k].kind == FA_VIEW_SCALAR) continue;
+        buffers[k] = operands[k]->buffer;
+        offsets[k] = operands[k]->offset * (int64_t)fa_dtype_size((fa_dtype)operands[k]->dtype);
+    }
+    return fai_device_launch(operands[0]->device, kernel, plan, buffers, offsets, op);
+}
+
+bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const char *op)
+{
+    if (!fai_on_cpu(operands[0])) return run_on_device(kernel, plan, operands, n, op);
+    char *pointers[8] = {NULL};
+    for (int k = 0; k < n; k++)
+        if (operands[k] && plan->view[k].kind != FA_VIEW_SCALAR) pointers[k] = fai_host(operands[k]);
+    fai_cpu_kernel run = fai_cpu_table()[kernel];
+    if (!run) {
+        fai_fail(FA_ERR_UNSUPPORTED, op, "the kernel %s has no form for the CPU", fai_kernels[kernel].name);
+        return false;
+    }
+    run(plan, pointers);
+    return true;
+}
+
+fa_tensor *fai_status(const char *op, fa_device device)
+{
+    const int64_t words = 4;
+    if (device.type == FA_DEVICE_CPU) {
+        fa_tensor *t = fai_empty(op, FA_INT64, device, 1, &words);
+        if (t) memset(fai_host(t), 0, 4 * sizeof(int64_t));
+        return t;
+    }
+    /* the device's own words, which its waits look at */
+    fai_buffer *buffer = fai_device_status(device, op);
+    fa_tensor *t = buffer ? fai_empty(op, FA_INT64, device, 1, &(int64_t){0}) : NULL;
+    if (!t) return NULL;
+    fai_buffer_unref(t->buffer);
+    t->buffer = fai_buffer_ref(buffer);
+    t->size[0] = t->numel = words;
+    return t;
+}
+
+bool fai_status_ok(const char *op, fa_tensor *status)
+{
+    if (!fai_on_cpu(status)) return true;
+    const int64_t *word = fai_host(status);
+    if (!word[0]) return true;
+    if (word[0] == FAI_STATUS_TARGET) fai_fail(FA_ERR_INDEX, op, "Target %lld is out of bounds. Classes count from 0 to %lld.", (long long)word[1], (long long)word[3] - 1);
+    else if (word[0] == FAI_STATUS_SELF) fai_fail(FA_ERR_INDEX, op, "index out of range in self: index %lld, but there are %lld rows", (long long)word[1], (long long)word[3]);
+    else fai_fail(FA_ERR_INDEX, op, "index %lld is out of bounds for dimension %lld with size %lld", (long long)word[1], (long long)word[2], (long long)word[3]);
+    return false;
+}
