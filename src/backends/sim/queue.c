@@ -270,7 +270,6 @@ CUresult sim_wait_record(sim_record *record, sim_device *device) {
     while (!record->done) pthread_cond_wait(&sim.done, &sim.lock);
     if (device->dead) return sim_fail(device->dead, "%s", device->dead_text);
     CUresult error = record->error;
-    record->error = CUDA_SUCCESS;
     if (!error || sim.told[record->failure % SIM_FAILURES]) return CUDA_SUCCESS;
     sim.told[record->failure % SIM_FAILURES] = true;
     sim_fail(error, "work before this event failed");

@@ -25,7 +25,7 @@ static CUresult illegal(const sim_device *device, const sim_op *op, int argument
 
 /* A private copy of a table of pointers, translated. */
 static CUresult prepare_table(sim_device *device, const sim_op *op, int k, const char *memory, sim_prepared *out, char *why, size_t n) {
-    const fa_view *view = &plan_of(op)->view[k];
+    const fa_plan_view *view = &plan_of(op)->view[k];
     size_t count = (size_t)view->size[0];
     fa_table_entry *copy = malloc(count * sizeof *copy + 1);
     if (!copy) {
@@ -51,7 +51,7 @@ static CUresult prepare_table(sim_device *device, const sim_op *op, int k, const
 
 static CUresult prepare_pointer(sim_device *device, const sim_op *op, int k, sim_prepared *out, char *why, size_t n) {
     const fa_plan *plan = plan_of(op);
-    const fa_view *view = &plan->view[k];
+    const fa_plan_view *view = &plan->view[k];
     uint64_t address = op->pointer[k], low = address + (uint64_t)view->low, bytes = (uint64_t)(view->high - view->low);
     int kind = k < plan->nviews ? view->kind : FA_VIEW_NONE;
     bool table = kind == FA_VIEW_TABLE, spans = (kind == FA_VIEW_TENSOR && view->high > view->low) || (table && view->size[0] > 0);
