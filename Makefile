@@ -42,7 +42,7 @@ ifneq ($(HAVE_PYTHON),)
 $(B)/generated.mk: $(GENERATED_FROM) Makefile
 	@rm -rf $(B)/fresh && mkdir -p $(B)/fresh $(B)/include $(B)/gen
 	@set -e; for g in $(GENERATORS); do echo "  GEN  $$g"; python3 -B $$g --out $(B)/fresh; done
-	@sh tools/sync.sh $(B)/fresh $(B) include gen && rm -rf $(B)/fresh
+	@sh tools/sync.sh $(B)/fresh $(B) include gen docs && rm -rf $(B)/fresh
 	@echo "# made by the generators in tools/" > $@
 else ifneq ($(wildcard generated/include),)
 $(B)/generated.mk: $(wildcard generated/*/*)
@@ -72,7 +72,7 @@ TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SOURCES))
 EXAMPLES := $(patsubst examples/%.c,$(B)/examples/%,$(EXAMPLE_SOURCES))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SOURCES))
 
-CPPFLAGS_ALL := -Iinclude -I$(B)/include -Isrc -I. $(CPPFLAGS)
+CPPFLAGS_ALL := -Iinclude -I$(B)/include -I$(B)/gen -Isrc -I. $(CPPFLAGS)
 CFLAGS_ALL := $(FLAGS_COMMON) $(FLAGS_WARN) $(FLAGS_$(MODE)) $(CFLAGS)
 LDFLAGS_ALL := $(LINK_COMMON) $(LDFLAGS)
 RECIPE_FILES := Makefile tools/flags.mk

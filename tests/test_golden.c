@@ -1,0 +1,464 @@
+/* Every operator against PyTorch: results, result types, derivatives of first and second order, over element types and the ways
+ * inputs lie in memory, from tests/golden/ops.golden.gz. In-place forms run on the same cases. With FACULA_SIM everything runs
+ * on a device too, and what promises equal bits is compared with the CPU bit for bit.
+ *
+ *     test_golden [op ...]      only these operators, every failure in full
+ *
+ * test-env: -
+ * test-env: FACULA_SIM=cuda:1
+ * test-limit: 300 */
+#include "support/golden.h"
+#include <float.h>
+#include <fa_ops.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the generated calls get: arguments by the position that the row gives them. */
+typedef struct golden_arg {
+    bool given;
+    fa_tensor *tensor, **out;
+    fa_tensor *const *list;
+    int nlist;
+    int64_t i;
+    double f;
+    fa_scalar scalar;
+    fa_shape shape;
+    fa_dtype dtype;
+    fa_device device;
+    const char *text;
+} golden_arg;
+
+typedef struct golden_call {
+    const char *name;
+    int nargs;
+    const char *args[GOLDEN_MAX_ARGS];
+    fa_tensor *(*call)(const golden_arg *a);
+} golden_call;
+
+#include <golden_calls.h>
+
+/* One way of running a case. */
+typedef struct run {
+    const golden_case *c;
+    const golden_call *call;
+    fa_dtype type;
+    int t;               /* index of the type */
+    char layout;
+    fa_device device;
+    bool in_place;
+    fa_tensor *tensors[GOLDEN_MAX_TENSORS], *second;
+} run;
+
+static long passed, failed;
+static long failed_of_op;
+static char last_op[48];
+static int chosen;
+
+/* ---- making tensors: by hand too, they are not rows ---- */
+
+static fa_tensor *make_zeros(const golden_arg *a) { return fa_zeros(a[0].shape, .dtype = a[1].dtype); }
+static fa_tensor *make_ones(const golden_arg *a) { return fa_ones(a[0].shape, .dtype = a[1].dtype); }
+static fa_tensor *make_full(const golden_arg *a) { return fa_full(a[0].shape, a[1].scalar, .dtype = a[2].dtype); }
+static fa_tensor *make_arange(const golden_arg *a) { return fa_arange(a[0].scalar, a[1].scalar, a[2].scalar, .dtype = a[3].dtype); }
+static fa_tensor *make_linspace(const golden_arg *a) { return fa_linspace(a[0].f, a[1].f, a[2].i, .dtype = a[3].dtype); }
+static fa_tensor *make_eye(const golden_arg *a) { return fa_eye(a[0].i, a[1].i, .dtype = a[2].dtype); }
+static fa_tensor *make_rand(const golden_arg *a) { return fa_rand(a[0].shape, .dtype = a[1].dtype); }
+static fa_tensor *make_randn(const golden_arg *a) { return fa_randn(a[0].shape, .dtype = a[1].dtype); }
+static fa_tensor *make_randint(const golden_arg *a) { return fa_randint(a[0].i, a[1].i, a[2].shape, .dtype = a[3].dtype); }
+static fa_tensor *make_randperm(const golden_arg *a) { return fa_randperm(a[0].i, .dtype = a[1].dtype); }
+static fa_tensor *make_zeros_like(const golden_arg *a) { return fa_zeros_like(a[0].tensor); }
+static fa_tensor *make_ones_like(const golden_arg *a) { return fa_ones_like(a[0].tensor); }
+static fa_tensor *make_full_like(const golden_arg *a) { return fa_full_like(a[0].tensor, a[1].scalar); }
+
+/* The last argument, "*", is the case's element type. */
+static const golden_call making_calls[] = {
+    {"zeros", 2, {"shape", "*"}, make_zeros},
+    {"ones", 2, {"shape", "*"}, make_ones},
+    {"full", 3, {"shape", "value", "*"}, make_full},
+    {"arange", 4, {"start", "end", "step", "*"}, make_arange},
+    {"linspace", 4, {"start", "end", "steps", "*"}, make_linspace},
+    {"eye", 3, {"rows", "columns", "*"}, make_eye},
+    {"rand", 2, {"shape", "*"}, make_rand},
+    {"randn", 2, {"shape", "*"}, make_randn},
+    {"randint", 4, {"low", "high", "shape", "*"}, make_randint},
+    {"randperm", 2, {"n", "*"}, make_randperm},
+    {"zeros_like", 1, {"x"}, make_zeros_like},
+    {"ones_like", 1, {"x"}, make_ones_like},
+    {"full_like", 2, {"x", "value"}, make_full_like},
+};
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+static const golden_call *find_call(const char *name) {
+    for (int i = 0; i < COUNT(golden_calls); i++) {
+        if (strcmp(golden_calls[i].name, name) == 0) return &golden_calls[i];
+    }
+    for (int i = 0; i < COUNT(making_calls); i++) {
+        if (strcmp(making_calls[i].name, name) == 0) return &making_calls[i];
+    }
+    return NULL;
+}
+
+/* ---- saying what failed ---- */
+
+static bool fail(const run *r, const char *format, ...) FA_PRINTF(2, 3);
+static bool fail(const run *r, const char *format, ...) {
+    if (strcmp(last_op, r->c->op) != 0) {
+        if (failed_of_op > 3 && !chosen) printf("  %s: %ld more\n", last_op, failed_of_op - 3);
+        snprintf(last_op, sizeof last_op, "%s", r->c->op);
+        failed_of_op = 0;
+    }
+    if (++failed_of_op > 3 && !chosen) return false;
+    printf("FAILED %s%s (line %d) %s layout %c on %s: ", r->c->op, r->in_place ? "_" : "", r->c->line,
+           r->type ? fa_dtype_name(r->type) : "-", r->layout, fa_device_text(r->device));
+    va_list list;
+    va_start(list, format);
+    vprintf(format, list);
+    va_end(list);
+    printf("\n");
+    return false;
+}
+
+static bool fail_pending(const run *r, const char *when) {
+    const fa_error e = fa_error_take();
+    return fail(r, "%s: %s: %s", when, e.op, e.code ? e.text : "failed without an error");
+}
+
+/* ---- inputs ---- */
+
+/* Strides, in elements, of a layout; returns how many elements the memory takes. s: every second, from 1 on; t: dimensions the
+ * other way round; n: channels last; e: the first dimension repeated. */
+static int64_t lay_out(char layout, fa_shape shape, int64_t *stride, int64_t *offset) {
+    int order[FA_MAX_DIMS], n = shape.ndim;
+    for (int i = 0; i < n; i++) order[i] = layout == 't' ? n - 1 - i : i;
+    if (layout == 'n' && n == 4) order[1] = 2, order[2] = 3, order[3] = 1;
+    int64_t step = layout == 's' ? 2 : 1;
+    *offset = layout == 's' ? 1 : 0;
+    for (int k = n - 1; k >= 0; k--) {
+        stride[order[k]] = step;
+        step *= shape.dim[order[k]];
+    }
+    if (layout == 'e') {
+        stride[0] = 0;
+        step = golden_numel(shape) / shape.dim[0];
+    }
+    return step + *offset;
+}
+
+static char layout_of(const run *r, int tensor) { return r->layout == 'M' ? "tsfc"[tensor % 4] : r->layout; }
+
+/* Values in C order, whatever the layout. */
+static bool logical(const golden_tensor *t, bool expanded, double *out) {
+    const int64_t n = golden_numel(t->shape), own = expanded && t->shape.ndim ? n / t->shape.dim[0] : n;
+    if (t->kind == 'v') {
+        if (t->nvalues != n) return false;
+        memcpy(out, t->values, (size_t)n * sizeof *out);
+        return true;
+    }
+    if (golden_draw(t->kind, t->low, t->high, t->seed, own, out) != 0) return false;
+    for (int64_t i = own; i < n; i++) out[i] = out[i % own];
+    return true;
+}
+
+static void place(fa_shape shape, const int64_t *stride, int64_t offset, const double *values, double *memory) {
+    const int64_t n = golden_numel(shape);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i, at = offset;
+        for (int d = shape.ndim - 1; d >= 0; d--) {
+            at += rest % shape.dim[d] * stride[d];
+            rest /= shape.dim[d];
+        }
+        memory[at] = values[i];
+    }
+}
+
+static fa_tensor *make_tensor(const run *r, int index) {
+    const golden_tensor *t = &r->c->tensors[index];
+    const fa_dtype type = t->dtype ? t->dtype : r->type;
+    const int64_t n = golden_numel(t->shape);
+    char layout = layout_of(r, index);
+    if (n == 0 || t->shape.ndim == 0 || (layout == 'n' && t->shape.ndim != 4)) layout = 'c';
+    double *values = malloc((size_t)(n * 3 + 8) * sizeof *values), *memory = values ? values + n : NULL;
+    if (!values || !logical(t, layout == 'e', values)) return free(values), fail(r, "tensor %d can't be made", index), NULL;
+    fa_tensor *made;
+    if (layout == 'f') {
+        for (int64_t i = 0; i < n; i++) memory[i] = values[n - 1 - i];
+        fa_shape dims = {t->shape.ndim, {0, 1, 2, 3, 4, 5, 6, 7}};
+        made = fa_flip(fa_from_data(memory, FA_FLOAT64, t->shape, .dtype = type, .device = r->device), dims);
+    } else if (layout == 'c') {
+        made = fa_from_data(values, FA_FLOAT64, t->shape, .dtype = type, .device = r->device);
+    } else {
+        fa_shape stride = {t->shape.ndim, {0}};
+        int64_t offset;
+        const int64_t room = lay_out(layout, t->shape, stride.dim, &offset);
+        for (int64_t i = 0; i < room; i++) memory[i] = 1;
+        place(t->shape, stride.dim, offset, values, memory);
+        fa_tensor *flat = fa_from_data(memory, FA_FLOAT64, FA_SHAPE(room), .dtype = type, .device = r->device);
+        made = fa_as_strided(flat, t->shape, stride, offset);
+    }
+    free(values);
+    return made;
+}
+
+static bool make_inputs(run *r) {
+    for (int i = 0; i < r->c->ntensors; i++) {
+        r->tensors[i] = r->c->tensors[i].null ? NULL : make_tensor(r, i);
+        if (!r->tensors[i] && !r->c->tensors[i].null) return fail_pending(r, "making an input");
+    }
+    return true;
+}
+
+static fa_tensor *call(run *r) {
+    golden_arg args[GOLDEN_MAX_ARGS];
+    memset(args, 0, sizeof args);
+    int used = 0;
+    for (int k = 0; k < r->call->nargs; k++) {
+        if (strcmp(r->call->args[k], "*") == 0) args[k].dtype = r->type;
+        for (int i = 0; i < r->c->nargs; i++) {
+            const golden_spec *s = &r->c->args[i];
+            if (strcmp(s->name, r->call->args[k]) != 0) continue;
+            used++;
+            args[k] = (golden_arg){.given = true, .i = s->i, .f = s->f, .scalar = s->scalar, .shape = s->shape, .dtype = s->dtype,
+                                   .text = s->text, .list = &r->tensors[s->first], .nlist = s->n};
+            if (s->kind == 'T') args[k].tensor = r->tensors[s->first];
+            if (s->kind == 'O') args[k].out = &r->second;
+        }
+    }
+    if (used != r->c->nargs) return fail(r, "the file's argument names are not those of the row"), NULL;
+    if (r->c->seeded) fa_manual_seed(r->c->seed);
+    FA_DEVICE_SCOPE(r->device);
+    return r->call->call(args);
+}
+
+/* ---- comparing ---- */
+
+static int mantissa(fa_dtype t) { return t == FA_FLOAT64 ? 52 : t == FA_FLOAT32 ? 23 : t == FA_BFLOAT16 ? 7 : 10; }
+static int least(fa_dtype t) { return t == FA_FLOAT64 ? -1074 : t == FA_FLOAT32 ? -149 : t == FA_BFLOAT16 ? -133 : -24; }
+static double largest(fa_dtype t) { return t == FA_FLOAT64 ? DBL_MAX : t == FA_FLOAT32 ? FLT_MAX : t == FA_BFLOAT16 ? 3.3895313892515355e38 : 65504; }
+
+static double unit(fa_dtype type, double at) {
+    const int e = at == 0 ? least(type) : ilogb(at) - mantissa(type);
+    return ldexp(1, e < least(type) ? least(type) : e);
+}
+
+/* Whether got is the truth, within ulp units of its last place and, besides, near. */
+static bool close_to(fa_dtype type, double got, double truth, double ulp, double near) {
+    if (isnan(truth) || isnan(got)) return isnan(truth) && isnan(got);
+    if (!fa_dtype_is_floating(type)) return got == truth;
+    const double top = largest(type);
+    if (fabs(truth) >= top + unit(type, top) / 2) truth = truth > 0 ? INFINITY : -INFINITY;
+    if (isinf(truth) || isinf(got)) return got == truth;
+    return fabs(got - truth) <= ulp * unit(type, truth) + near;
+}
+
+static bool compare(const run *r, const char *what, fa_tensor *t, fa_dtype type, const double *truth, int64_t n, double ulp, double near) {
+    if (fa_numel(t) != n) return fail(r, "%s has %lld elements, expected %lld", what, (long long)fa_numel(t), (long long)n);
+    double *got = malloc((size_t)(n + 1) * sizeof *got);
+    if (!got || !fa_to_data(t, got, FA_FLOAT64)) return free(got), fail_pending(r, what);
+    for (int64_t i = 0; i < n; i++) {
+        if (close_to(type, got[i], truth[i], ulp, near)) continue;
+        fail(r, "%s[%lld] is %.17g, expected %.17g (%.3g units of the last place; allowed %g, and %.3g)", what, (long long)i, got[i], truth[i],
+             fabs(got[i] - truth[i]) / unit(fa_dtype_is_floating(type) ? type : FA_FLOAT64, truth[i]), ulp, near);
+        return free(got), false;
+    }
+    free(got);
+    return true;
+}
+
+static bool check_result(const run *r, int k, fa_tensor *t) {
+    const golden_values *v = &r->c->out[k];
+    const fa_dtype type = r->c->results[r->t][k];
+    char what[24];
+    snprintf(what, sizeof what, k ? "second result" : "result");
+    if (!t) return fail_pending(r, what);
+    if (fa_dtype_of(t) != type) return fail(r, "%s is %s, expected %s", what, fa_dtype_name(fa_dtype_of(t)), fa_dtype_name(type));
+    if (!fa_device_equal(fa_device_of(t), r->device)) return fail(r, "%s is on %s", what, fa_device_text(fa_device_of(t)));
+    bool same = fa_ndim(t) == v->shape.ndim;
+    for (int i = 0; same && i < v->shape.ndim; i++) same = fa_size(t, i) == v->shape.dim[i];
+    if (!same) return fail(r, "%s is of another shape than PyTorch's", what);
+    const double ulp = type == FA_FLOAT64 && r->c->ulp > 0 ? 2 * r->c->ulp + 4 : r->c->ulp;
+    return compare(r, what, t, type, v->values, v->n, ulp, r->c->near * (type == FA_FLOAT64 ? 4 * DBL_EPSILON : FLT_EPSILON));
+}
+
+static bool check_forward(run *r) {
+    fa_tensor *out = call(r);
+    if (!out) return fail_pending(r, "call");
+    if (!check_result(r, 0, out) || (r->c->nout > 1 && !check_result(r, 1, r->second))) return false;
+    for (int i = 0; i < r->c->nchanges; i++) {
+        const golden_values *v = &r->c->changes[i];
+        const golden_spec *a = &r->c->args[v->at];
+        if (!compare(r, a->name, r->tensors[a->first], r->type, v->values, v->n, 8, r->c->near * (r->type == FA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON)))
+            return false;
+    }
+    return true;
+}
+
+/* The same bits as on the CPU, for all but float64. */
+static bool check_bits(run *r) {
+    run cpu = {.c = r->c, .call = r->call, .type = r->type, .t = r->t, .layout = r->layout, .device = FA_CPU};
+    r->second = NULL;
+    fa_tensor *there = make_inputs(r) ? fa_cpu(call(r)) : NULL, *here = there && make_inputs(&cpu) ? call(&cpu) : NULL;
+    if (!there || !here) return fail_pending(r, "comparing bits");
+    const size_t bytes = (size_t)fa_numel(here) * fa_dtype_size(fa_dtype_of(here));
+    const fa_dtype type = fa_dtype_of(here);
+    if (type == FA_FLOAT64 || bytes == 0) return true;
+    char *a = malloc(2 * bytes);
+    const bool same = a && fa_to_data(there, a, type) && fa_to_data(here, a + bytes, type) && memcmp(a, a + bytes, bytes) == 0;
+    free(a);
+    return same || fail(r, "other bits than on the CPU");
+}
+
+/* ---- derivatives ---- */
+
+static fa_tensor *weights(const run *r, fa_tensor *of, uint64_t seed) {
+    const int64_t n = fa_numel(of);
+    double *v = malloc((size_t)(n + 1) * sizeof *v);
+    fa_tensor *w = NULL;
+    if (v && golden_draw(r->c->gkind, r->c->glow, r->c->ghigh, seed, n, v) == 0)
+        w = fa_from_data(v, FA_FLOAT64, fa_shape_of_tensor(of), .dtype = fa_dtype_of(of), .device = r->device);
+    free(v);
+    return w;
+}
+
+/* grads[k] belongs to tensor wanted[k]; where PyTorch gives none or zeros, none is right too. */
+static bool check_gradients(const run *r, const char *what, const golden_values *truth, int ntruth, const int *wanted, int n,
+                            fa_tensor *const *grads, double tolerance) {
+    for (int i = 0; i < ntruth; i++) {
+        int k = 0;
+        while (k < n && wanted[k] != truth[i].at) k++;
+        double peak = 0;
+        for (int64_t j = 0; j < truth[i].n; j++) peak = fmax(peak, fabs(truth[i].values[j]));
+        if (k == n) return fail(r, "the file's %s is of tensor %d, which has none", what, truth[i].at);
+        if (!grads[k] && peak == 0) continue;
+        if (!grads[k]) return fail(r, "no %s of tensor %d", what, truth[i].at);
+        char text[48];
+        snprintf(text, sizeof text, "%s of tensor %d", what, truth[i].at);
+        if (!compare(r, text, grads[k], fa_dtype_of(grads[k]), truth[i].values, truth[i].n, 1, tolerance * fmax(peak, 1e-3))) return false;
+    }
+    return true;
+}
+
+static bool check_second(run *r, const int *wanted, int n, fa_tensor **inputs, fa_tensor **grads) {
+    fa_tensor *outputs[GOLDEN_MAX_TENSORS], *w[GOLDEN_MAX_TENSORS], *second[GOLDEN_MAX_TENSORS] = {NULL};
+    int m = 0;
+    for (int k = 0; k < n; k++) {
+        if (!grads[k] || !fa_is_requires_grad(grads[k])) continue;
+        outputs[m] = grads[k];
+        if (!(w[m] = weights(r, grads[k], (r->c->gseed + 1 + (uint64_t)k) & 0xffffffff))) return fail_pending(r, "weights");
+        m++;
+    }
+    if (m > 0 && !fa_grad_of(outputs, m, inputs, n, second, .grad_outputs = w, .allow_unused = true)) return fail_pending(r, "second derivative");
+    return check_gradients(r, "second derivative", r->c->second, r->c->nsecond, wanted, n, second, 1e-11);
+}
+
+static bool check_derivatives(run *r) {
+    int wanted[GOLDEN_MAX_TENSORS], n = 0;
+    fa_tensor *inputs[GOLDEN_MAX_TENSORS], *grads[GOLDEN_MAX_TENSORS] = {NULL};
+    if (!make_inputs(r)) return false;
+    for (int i = 0; i < r->c->ntensors; i++) {
+        bool one = false;
+        for (int k = 0; k < r->c->nfirst; k++) one = one || r->c->first[k].at == i;
+        if (!one) continue;
+        inputs[n] = r->tensors[i];
+        wanted[n++] = i;
+        if (!fa_requires_grad(r->tensors[i], true)) return fail_pending(r, "requires_grad");
+    }
+    r->second = NULL;
+    fa_tensor *out = call(r), *w = out ? weights(r, out, r->c->gseed) : NULL;
+    const bool twice = r->c->nsecond > 0 && r->type == FA_FLOAT64;
+    if (!w || !fa_grad_of(&out, 1, inputs, n, grads, .grad_outputs = &w, .create_graph = twice, .allow_unused = true))
+        return fail_pending(r, "derivative");
+    if (!check_gradients(r, "derivative", r->c->first, r->c->nfirst, wanted, n, grads, r->type == FA_FLOAT64 ? 1e-12 : 1e-5)) return false;
+    return !twice || check_second(r, wanted, n, inputs, grads);
+}
+
+/* ---- running ---- */
+
+static bool has_in_place(const golden_case *c, int t, char name[64]) {
+    if (c->nout != 1 || !c->ntensors || c->tensors[0].null || c->nchanges) return false;
+    const fa_dtype x = c->tensors[0].dtype ? c->tensors[0].dtype : c->types[t];
+    if (x != c->results[t][0] || c->tensors[0].shape.ndim != c->out[0].shape.ndim) return false;
+    for (int i = 0; i < c->out[0].shape.ndim; i++) {
+        if (c->out[0].shape.dim[i] != c->tensors[0].shape.dim[i]) return false;
+    }
+    snprintf(name, 64, "%s_", c->op);
+    return find_call(name) != NULL;
+}
+
+/* Each kind of check in a scope of its own, with no error left behind. */
+static void count(run *r, bool (*check)(run *r)) {
+    FA_SCOPE;
+    r->second = NULL;
+    const bool ok = check(r);
+    if (fa_failed()) (void)fa_error_take();
+    if (ok) passed++;
+    else failed++;
+}
+
+static bool forward(run *r) { return make_inputs(r) && check_forward(r); }
+
+static bool in_place(run *r) {
+    if (!make_inputs(r)) return false;
+    fa_tensor *out = call(r);
+    if (!out) return fail_pending(r, "call");
+    return check_result(r, 0, out) && check_result(r, 0, r->tensors[0]);
+}
+
+static void run_layout(run *r) {
+    char name[64];
+    count(r, forward);
+    if (r->c->nfirst > 0 && (r->type == FA_FLOAT64 || r->type == FA_FLOAT32)) count(r, check_derivatives);
+    if (r->c->bits && r->device.type != FA_DEVICE_CPU) count(r, check_bits);
+    if (has_in_place(r->c, r->t, name) && r->layout != 'e') {
+        const golden_call *plain = r->call;
+        r->call = find_call(name);
+        r->in_place = true;
+        count(r, in_place);
+        r->call = plain;
+        r->in_place = false;
+    }
+}
+
+static void run_case(const golden_case *c, const golden_call *call_of, fa_device device) {
+    for (int t = 0; t < c->ntypes; t++) {
+        for (const char *layout = c->layouts; *layout; layout++) {
+            run r = {.c = c, .call = call_of, .type = c->types[t], .t = t, .layout = *layout, .device = device};
+            run_layout(&r);
+        }
+    }
+}
+
+static bool wanted(const char *op, int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], op) == 0) return true;
+    }
+    return argc < 2;
+}
+
+int main(int argc, char **argv) {
+    const char *path = getenv("GOLDEN") ? getenv("GOLDEN") : "tests/golden/ops.golden.gz";
+    const fa_device device = getenv("FACULA_SIM") ? FA_CUDA(0) : FA_CPU;
+    static golden_case c;
+    golden_file file;
+    chosen = argc > 1;
+    if (!golden_open(&file, path)) return printf("%s can't be read: run from the root of the source\n", path), 1;
+    for (; golden_next(&file, &c); golden_free(&c)) {
+        const golden_call *call_of = find_call(c.op);
+        if (!wanted(c.op, argc, argv) || (c.seeded && device.type != FA_DEVICE_CPU)) continue;
+        if (!call_of) {
+            if (strcmp(last_op, c.op) != 0) printf("FAILED %s (line %d): no such operator in the tables\n", c.op, c.line);
+            snprintf(last_op, sizeof last_op, "%s", c.op);
+            failed++;
+        } else {
+            run_case(&c, call_of, device);
+        }
+    }
+    if (failed_of_op > 3 && !chosen) printf("  %s: %ld more\n", last_op, failed_of_op - 3);
+    if (file.damaged) printf("FAILED line %d of %s can't be read\n", file.line, path), failed++;
+    golden_free(&c);
+    golden_close(&file);
+    failed += fa_finish("test_golden");
+    printf("%ld passed, %ld failed\n", passed, failed);
+    return failed > 0 || passed == 0;
+}
