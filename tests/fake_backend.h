@@ -19,6 +19,7 @@ static struct {
     struct { void *address; size_t bytes; int device; } block[FAKE_MOST];
     fake_work work[FAKE_DEVICES][FAKE_MOST];
     int pending[FAKE_DEVICES], launched;
+    bool lost;
     int refuse_launch, fail_wait; /* the code that the next launch or wait returns */
     int released_while_pending;
     void (*on_launch)(const fa_address pointers[8]);
@@ -71,7 +72,7 @@ static int fake_release(int device, fa_address address) {
 static int fake_memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
     *free_bytes = FAKE_MEMORY - fake.used[device];
     *total_bytes = FAKE_MEMORY;
-    return 0;
+    return fake.lost && device == 1 ? FA_BACKEND_LOST : 0;
 }
 
 static int fake_push(int device, fake_work work) {

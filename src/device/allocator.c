@@ -232,6 +232,7 @@ static fai_block *new_segment(fai_dev *dev, size_t size, size_t bytes, const cha
     size_t segment = segment_size(size);
     uint64_t released = 0;
     fa_address address = 0;
+    atomic_store(&dev->touched, true);
     int code = dev->backend->allocate(dev->ordinal, segment, &address);
     if (code == FA_BACKEND_NO_MEMORY && (released = release_unused_locked(dev)) > 0) code = dev->backend->allocate(dev->ordinal, segment, &address);
     if (code != 0) {

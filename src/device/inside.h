@@ -24,6 +24,7 @@ typedef struct fai_dev {
     const fa_backend *backend;
     int ordinal;                         /* the backend's own number of it */
     fa_device name;
+    atomic_bool touched;                 /* has memory or was launched on: worth waiting for at the end */
     atomic_bool lost;                    /* the driver gave it up; lost_text says why */
     char lost_text[512];
 
@@ -55,7 +56,6 @@ fai_dev *fai_dev_get(fa_device device, const char *op); /* as fai_device_resolve
 fai_dev *fai_dev_number(int n);                     /* the n-th of all devices, NULL after the last */
 bool fai_forked_child(void);                        /* of a process that had opened a device */
 bool fai_fail_forked(const char *op);
-bool fai_fail_lost(fai_dev *dev, const char *op);
 bool fai_fail_backend(fai_dev *dev, int code, const char *op, const char *doing); /* FA_ERR_DEVICE with the driver's words */
 
 /* ---- names.c ---- */

@@ -71,20 +71,33 @@ static bool fail_launch(fai_dev *dev, int code, int kernel, const fa_plan *plan,
     return fai_fail_backend(dev, code, op, doing);
 }
 
+/* Fills in the addresses. What a plan says of an operand must be true of its buffer: a kernel trusts it. */
+static bool find_pointers(const fai_dev *dev, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], fa_address pointers[8],
+                          const char *op) {
+    for (int i = 0; i < 8; i++) {
+        pointers[i] = 0;
+        if (!buffers[i]) continue;
+        if (!fa_device_equal(buffers[i]->device, dev->name))
+            return fai_fail(FA_ERR_RUNTIME, op, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
+                            fa_device_text(dev->name), fa_device_text(buffers[i]->device));
+        const fa_plan_view *view = &plan->view[i];
+        if (view->kind == FA_VIEW_TENSOR && view->high > view->low &&
+            (offsets[i] + view->low < 0 || offsets[i] + view->high > (int64_t)buffers[i]->bytes))
+            return fai_fail(FA_ERR_RUNTIME, op, "operand %d of the kernel covers bytes %lld to %lld of a buffer of %zu bytes", i,
+                            (long long)(offsets[i] + view->low), (long long)(offsets[i] + view->high), buffers[i]->bytes);
+        pointers[i] = buffers[i]->address + (uint64_t)offsets[i];
+    }
+    return true;
+}
+
 bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op) {
     fai_dev *dev = fai_dev_get(device, op);
     if (!dev) return false;
     if (kernel < 0 || kernel >= FAI_K_COUNT) return fai_fail(FA_ERR_UNSUPPORTED, op, "there is no kernel number %d", kernel);
     fa_kernel_handle handle = find_kernel(dev, kernel, op);
     if (!handle) return false;
-    fa_address pointers[8] = {0};
-    for (int i = 0; i < 8; i++) {
-        if (!buffers[i]) continue;
-        if (!fa_device_equal(buffers[i]->device, dev->name))
-            return fai_fail(FA_ERR_RUNTIME, op, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
-                            fa_device_text(dev->name), fa_device_text(buffers[i]->device));
-        pointers[i] = buffers[i]->address + (uint64_t)offsets[i];
-    }
+    fa_address pointers[8];
+    if (!find_pointers(dev, plan, buffers, offsets, pointers, op)) return false;
     fai_queue_log(dev, op, fai_kernels[kernel].name);
     int code = dev->backend->launch(dev->ordinal, NULL, handle, (uint64_t)plan->groups, fai_kernels[kernel].group_size, plan, sizeof *plan, pointers);
     return code == 0 || fail_launch(dev, code, kernel, plan, buffers, op);

@@ -28,6 +28,7 @@ void fai_queue_log(fai_dev *dev, const char *op, const char *kernel) {
     dev->log[number % FAI_LOG] = (fai_queued){op, kernel, number};
     pthread_mutex_unlock(&dev->queue_lock);
     count(&dev->count.launches);
+    if (FAI_UNLIKELY(!atomic_load_explicit(&dev->touched, memory_order_relaxed))) atomic_store(&dev->touched, true);
 }
 
 /* The launch that the driver's text speaks of, if its kernel is named there; else the only one since the last wait; else none. */
@@ -130,6 +131,7 @@ bool fa_synchronize(fa_device device) {
 
 static fai_buffer *new_status(fai_dev *dev, const char *op) {
     fa_address address = 0;
+    atomic_store(&dev->touched, true);
     int code = dev->backend->allocate(dev->ordinal, STATUS_BYTES, &address);
     if (!code) code = dev->backend->fill(dev->ordinal, QUEUE, address, 0, STATUS_BYTES);
     if (code) {

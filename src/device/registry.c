@@ -101,6 +101,7 @@ static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
 
 static void finish_devices(void) {
     for (int i = 0; !fai_forked_child() && i < atomic_load(&ndevices); i++) {
+        if (!atomic_load(&devices[i]->touched)) continue; /* waiting would make its driver set it up */
         fai_queue_wait(devices[i], "synchronize");
         fai_queue_end(devices[i]);
     }
@@ -200,14 +201,35 @@ static bool fail_ordinal(fa_device device, int count, const char *op) {
                     upper, name, device.index, count, name, name, count - 1);
 }
 
+/* A driver that answers a simple question again has brought the device back (a reset; the simulator after a test's fault). */
+static bool is_back(fai_dev *dev) {
+    uint64_t free_bytes, total_bytes;
+    if (dev->backend->memory_info(dev->ordinal, &free_bytes, &total_bytes) != 0) return false;
+    atomic_store(&dev->lost, false);
+    return true;
+}
+
+static void fail_lost(const fai_dev *dev, const char *op) {
+    fai_fail(FA_ERR_DEVICE, op, "%s. The driver gave up %s after this error: nothing more can be done on it in this process; save what is on "
+             "other devices and start again", dev->lost_text, fa_device_text(dev->name));
+}
+
 fai_dev *fai_dev_get(fa_device device, const char *op) {
-    if (fai_forked_child()) return fai_fail_forked(op), NULL;
+    if (fai_forked_child()) {
+        fai_fail_forked(op);
+        return NULL;
+    }
     int type = device.type, count = fa_device_count(type);
-    if (count == 0) return fail_none(type, op), NULL;
-    if (device.index < 0) device.index = fai_tls.current_device[type];
-    if (device.index >= count) return fail_ordinal(device, count, op), NULL;
+    if (device.index < 0 && count > 0) device.index = fai_tls.current_device[type];
+    if (count == 0 || device.index >= count) {
+        if (count == 0) fail_none(type, op);
+        else fail_ordinal(device, count, op);
+        return NULL;
+    }
     fai_dev *dev = by_type[type][device.index];
-    return atomic_load_explicit(&dev->lost, memory_order_relaxed) ? fai_fail_lost(dev, op), NULL : dev;
+    if (FAI_LIKELY(!atomic_load_explicit(&dev->lost, memory_order_relaxed)) || is_back(dev)) return dev;
+    fail_lost(dev, op);
+    return NULL;
 }
 
 bool fai_device_resolve(fa_device *device, const char *op) {
@@ -222,11 +244,6 @@ bool fai_device_resolve(fa_device *device, const char *op) {
 }
 
 /* ---- what went wrong ---- */
-
-bool fai_fail_lost(fai_dev *dev, const char *op) {
-    return fai_fail(FA_ERR_DEVICE, op, "%s. The driver gave up %s after this error: nothing more can be done on it in this process; save what is on "
-                    "other devices and start again", dev->lost_text, fa_device_text(dev->name));
-}
 
 bool fai_fail_backend(fai_dev *dev, int code, const char *op, const char *doing) {
     const char *text = dev->backend->error_text();
