@@ -85,7 +85,8 @@ static int fake_push(int device, fake_work work) {
 
 static char *fake_host(fa_address address) { return (char *)(uintptr_t)address; }
 
-static int fake_copy(int device, fa_stream_handle s, fa_copy_kind kind, fa_address address, void *host, fa_address other, size_t bytes) {
+static int fake_copy(int device, fa_stream_handle s, fa_copy_kind kind, fa_address address, void *host, fa_address other,
+                     size_t bytes) {
     (void)s;
     char *there = fake_host(address);
     return fake_push(device, kind == FA_COPY_TO_HOST ? (fake_work){kind, host, there, 0, bytes} :
@@ -112,7 +113,8 @@ static int fake_wait(int device, fa_stream_handle s) {
     return code;
 }
 
-static int fake_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log, size_t n) {
+static int fake_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log,
+                      size_t n) {
     (void)device; (void)name; (void)options; (void)log; (void)n;
     fake.builds++;
     memcpy(out, &text, sizeof text);
@@ -138,10 +140,24 @@ static int fake_launch(int device, fa_stream_handle s, fa_kernel_handle kernel, 
 }
 
 static const fa_backend fake_backend = {
-    .struct_size = sizeof(fa_backend), .abi = FA_BACKEND_ABI, .name = "fake", .dialect = "c", .open = fake_open, .close = fake_close,
-    .properties = fake_properties, .error_text = fake_error_text, .allocate = fake_allocate, .release = fake_release,
-    .memory_info = fake_memory_info, .copy = fake_copy, .fill = fake_fill, .stream_wait = fake_wait, .build = fake_build,
-    .unload = fake_unload, .find = fake_find, .launch = fake_launch,
+    .struct_size = sizeof(fa_backend),
+    .abi = FA_BACKEND_ABI,
+    .name = "fake",
+    .dialect = "c",
+    .open = fake_open,
+    .close = fake_close,
+    .properties = fake_properties,
+    .error_text = fake_error_text,
+    .allocate = fake_allocate,
+    .release = fake_release,
+    .memory_info = fake_memory_info,
+    .copy = fake_copy,
+    .fill = fake_fill,
+    .stream_wait = fake_wait,
+    .build = fake_build,
+    .unload = fake_unload,
+    .find = fake_find,
+    .launch = fake_launch,
 };
 
 #endif

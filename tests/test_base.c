@@ -1,4 +1,5 @@
-/* Tests of floor 0: errors, the memory door, objects and scopes, threads, texts, hashes, element types. */
+/* Tests of floor 0: errors, the memory door, objects and scopes, threads, texts, hashes, element types.
+ * test-tags: threads */
 #include "base/base.h"
 #include <setjmp.h>
 #include <cmocka.h>
@@ -469,7 +470,8 @@ static void promotion_is_torchs(void **state) {
         "0123456789", "1133456789", "2323456789", "3333456789", "4444456789",
         "5555556789", "6666666889", "7777778789", "8888888889", "9999999999"};
     for (int a = 0; a < 10; a++)
-        for (int b = 0; b < 10; b++) assert_int_equal(fa_promote_types((fa_dtype)(a + 1), (fa_dtype)(b + 1)), table[a][b] - '0' + 1);
+        for (int b = 0; b < 10; b++)
+            assert_int_equal(fa_promote_types((fa_dtype)(a + 1), (fa_dtype)(b + 1)), table[a][b] - '0' + 1);
 }
 
 static void names_and_sizes(void **state) {
@@ -495,11 +497,23 @@ static double as_double(fa_dtype type, const void *p) {
 
 static void casts_are_torchs_on_x86(void **state) {
     (void)state;
-    static const struct { double from; fa_dtype to; double expect; } c[] = {
-        {300, FA_UINT8, 44}, {-1, FA_UINT8, 255}, {NAN, FA_INT32, -2147483648.0}, {3e9, FA_INT32, -2147483648.0}, {-1.7, FA_INT64, -1},
-        {1.9, FA_INT16, 1}, {200, FA_INT8, -56}, {NAN, FA_BOOL, 1}, {-0.0, FA_BOOL, 0}, {0.5, FA_BOOL, 1}, {65520, FA_FLOAT16, INFINITY},
-        {65519, FA_FLOAT16, 65504}, {1e20, FA_INT64, -9223372036854775808.0}, {5.9604644775390625e-8, FA_FLOAT16, 5.9604644775390625e-8},
-        {1.00390625, FA_BFLOAT16, 1.0}, {1.01171875, FA_BFLOAT16, 1.015625}};
+    static const struct { double from; fa_dtype to; double expect;
+    } c[] = {{300, FA_UINT8, 44},
+             {-1, FA_UINT8, 255},
+             {NAN, FA_INT32, -2147483648.0},
+             {3e9, FA_INT32, -2147483648.0},
+             {-1.7, FA_INT64, -1},
+             {1.9, FA_INT16, 1},
+             {200, FA_INT8, -56},
+             {NAN, FA_BOOL, 1},
+             {-0.0, FA_BOOL, 0},
+             {0.5, FA_BOOL, 1},
+             {65520, FA_FLOAT16, INFINITY},
+             {65519, FA_FLOAT16, 65504},
+             {1e20, FA_INT64, -9223372036854775808.0},
+             {5.9604644775390625e-8, FA_FLOAT16, 5.9604644775390625e-8},
+             {1.00390625, FA_BFLOAT16, 1.0},
+             {1.01171875, FA_BFLOAT16, 1.015625}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         char out[8];
         fai_convert(out, c[i].to, &c[i].from, FA_FLOAT64, 1);
@@ -558,14 +572,33 @@ static void finish_frees_and_reports(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
-        TEST(first_error_is_kept_and_later_ones_are_counted), TEST(long_error_texts_are_cut), TEST(door_keeps_exact_books),
-        TEST(nth_allocation_fails), TEST(switching_caches_off_drops_them), TEST(scope_releases_newest_first),
-        TEST(kept_objects_live_one_scope_longer), TEST(dropping_early_keeps_the_table_small), TEST(taken_objects_belong_to_the_caller),
-        TEST(an_object_may_be_owned_twice), TEST(drop_from_another_thread_is_safe), TEST(scopes_without_memory_pair_up),
-        TEST(every_allocation_may_fail), TEST(pieces_cover_everything_once), TEST(nested_calls_run_on_the_caller),
-        TEST(errors_of_workers_reach_the_caller), TEST(several_threads_may_share_the_pool), TEST(pool_survives_fork),
-        TEST(poll_stops_long_work), TEST(texts_grow), TEST(shapes_and_amounts_read_as_in_torch), TEST(hashes), TEST(promotion_is_torchs),
-        TEST(names_and_sizes), TEST(casts_are_torchs_on_x86), TEST(every_pair_converts_small_numbers_exactly), TEST(half_floats_round_trip),
+        TEST(first_error_is_kept_and_later_ones_are_counted),
+        TEST(long_error_texts_are_cut),
+        TEST(door_keeps_exact_books),
+        TEST(nth_allocation_fails),
+        TEST(switching_caches_off_drops_them),
+        TEST(scope_releases_newest_first),
+        TEST(kept_objects_live_one_scope_longer),
+        TEST(dropping_early_keeps_the_table_small),
+        TEST(taken_objects_belong_to_the_caller),
+        TEST(an_object_may_be_owned_twice),
+        TEST(drop_from_another_thread_is_safe),
+        TEST(scopes_without_memory_pair_up),
+        TEST(every_allocation_may_fail),
+        TEST(pieces_cover_everything_once),
+        TEST(nested_calls_run_on_the_caller),
+        TEST(errors_of_workers_reach_the_caller),
+        TEST(several_threads_may_share_the_pool),
+        TEST(pool_survives_fork),
+        TEST(poll_stops_long_work),
+        TEST(texts_grow),
+        TEST(shapes_and_amounts_read_as_in_torch),
+        TEST(hashes),
+        TEST(promotion_is_torchs),
+        TEST(names_and_sizes),
+        TEST(casts_are_torchs_on_x86),
+        TEST(every_pair_converts_small_numbers_exactly),
+        TEST(half_floats_round_trip),
         TEST(finish_frees_and_reports),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

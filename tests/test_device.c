@@ -1,4 +1,5 @@
-/* Tests of floor 1 over a backend for tests (fake_backend.h): names, the registry, allocators, the queue, launches, generators. */
+/* Tests of floor 1 over a backend for tests (fake_backend.h): names, the registry, allocators, the queue, launches and
+ * generators. test-tags: threads */
 #include "fake_backend.h"
 #include <kernels_gen.h>
 #include "../kernels/dialect.h"
@@ -75,7 +76,8 @@ static void names_are_parsed_as_in_torch(void **state) {
     assert_true(fa_device_equal(fa_device_parse("cuda:1"), FA_CUDA(1)));
     assert_true(fa_device_equal(fa_device_parse("cpu"), FA_CPU));
     assert_true(fa_device_equal(fa_device_parse("fake:12"), dev(12)));
-    static const char *const invalid[] = {"cuda:", "cuda:-1", "cuda:x", "cuda:01", "cuda:1:2", "cuda: 1", " cuda", "cuda1", ":1", "float32", "3"};
+    static const char *const invalid[] = {"cuda:", "cuda:-1", "cuda:x", "cuda:01", "cuda:1:2", "cuda: 1",
+                                          " cuda", "cuda1",   ":1",     "float32", "3"};
     for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) {
         char begins[64];
         assert_int_equal(fa_device_parse(invalid[i]).type, 0);
@@ -86,8 +88,10 @@ static void names_are_parsed_as_in_torch(void **state) {
     for (size_t i = 0; i < 3; i++) {
         fa_device_parse(unknown[i]);
         assert_non_null(strstr(fa_error_peek()->text, unknown[i]));
-        expect_error(FA_ERR_RUNTIME, "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, "
-                     "meta, hpu, mtia, privateuseone device type at start of device string: ");
+        expect_error(
+            FA_ERR_RUNTIME,
+            "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, "
+            "meta, hpu, mtia, privateuseone device type at start of device string: ");
     }
     fa_device_parse("");
     expect_error(FA_ERR_RUNTIME, "Device string must not be empty");
@@ -116,8 +120,10 @@ static void missing_devices_say_how_to_get_one(void **state) {
     fa_device d = FA_CUDA(-1);
     assert_false(fai_device_resolve(&d, "rand"));
     assert_non_null(strstr(fa_error_peek()->text, "FACULA_SIM=cuda:2"));
-    expect_error(FA_ERR_RUNTIME, "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
-                 "http://www.nvidia.com/Download/index.aspx. To learn without a GPU, run with FACULA_SIM=cuda:2 in the environment: two simulated GPUs.");
+    expect_error(FA_ERR_RUNTIME,
+                 "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
+                 "http://www.nvidia.com/Download/index.aspx. To learn without a GPU, run with FACULA_SIM=cuda:2 in the "
+                 "environment: two simulated GPUs.");
     assert_false(fa_synchronize(fa_device_parse("xpu")));
     expect_error(FA_ERR_RUNTIME, "Found no xpu device");
     assert_int_equal(fa_memory_allocated(FA_CUDA(0)), 0);
@@ -148,7 +154,9 @@ static void devices_resolve(void **state) {
     assert_true(fa_set_current_device(dev(0)));
     d = dev(5);
     assert_false(fai_device_resolve(&d, "rand"));
-    expect_error(FA_ERR_DEVICE, "FAKE error: invalid device ordinal. fake:5 was asked for, but there are 2 devices of this type: fake:0 to fake:1");
+    expect_error(
+        FA_ERR_DEVICE,
+        "FAKE error: invalid device ordinal. fake:5 was asked for, but there are 2 devices of this type: fake:0 to fake:1");
     d = fa_device_of_type(FA_DEVICE_CPU, 3);
     assert_true(fai_device_resolve(&d, "rand"));
     assert_true(fa_device_equal(d, FA_CPU));
@@ -308,7 +316,8 @@ static void caches_off_keeps_nothing(void **state) {
     bool caches = fai_caches_on();
     fa_test_caches(false);
     uint64_t bytes = fa_host_memory_use().bytes;
-    fai_buffer *a = fai_buffer_new(dev(0), 100, "a"), *b = fai_buffer_new(dev(0), 100, "b"), *c = fai_buffer_new(FA_CPU, MIB, "c");
+    fai_buffer *a = fai_buffer_new(dev(0), 100, "a"), *b = fai_buffer_new(dev(0), 100, "b"),
+               *c = fai_buffer_new(FA_CPU, MIB, "c");
     fai_buffer_unref(a);
     fai_buffer_unref(b);
     fai_buffer_unref(c);
@@ -326,10 +335,13 @@ static void no_device_memory_is_reported(void **state) {
     assert_non_null(c);
     assert_null(fai_buffer_new(dev(0), (size_t)20 << 30, "rand"));
     const char *text = fa_error_peek()->text;
-    assert_non_null(strstr(text, "The largest live buffers: 30.00 MiB made by 'matmul', 18.00 MiB made by 'add', 14.00 MiB made by 'relu'."));
+    assert_non_null(
+        strstr(text, "The largest live buffers: 30.00 MiB made by 'matmul', 18.00 MiB made by 'add', 14.00 MiB made by 'relu'."));
     assert_string_equal(fa_error_peek()->op, "rand");
-    expect_error(FA_ERR_DEVICE_MEMORY, "FAKE out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 64.00 MiB of which 2.00 MiB is free. "
-                 "Of the allocated memory 62.00 MiB is allocated by Facula, and 0 bytes is reserved by Facula but unallocated. ");
+    expect_error(
+        FA_ERR_DEVICE_MEMORY,
+        "FAKE out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 64.00 MiB of which 2.00 MiB is free. "
+        "Of the allocated memory 62.00 MiB is allocated by Facula, and 0 bytes is reserved by Facula but unallocated. ");
     assert_null(fai_buffer_new(dev(0), (size_t)1 << 60, "rand"));
     expect_error(FA_ERR_DEVICE_MEMORY, "FAKE out of memory. Tried to allocate more than 1EB memory.");
     uint64_t free_bytes, total;
@@ -410,7 +422,8 @@ static void programs_are_built_once(void **state) {
     assert_int_equal(fake.builds - builds, 2);
     assert_int_equal(fa_device_get_counts(dev(0)).launches - before.launches, 7);
     assert_false(launch(FAI_K_softmax_f32, other, "add"));
-    expect_error(FA_ERR_RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, fake:0 and fake:1!");
+    expect_error(FA_ERR_RUNTIME,
+                 "Expected all tensors to be on the same device, but found at least two devices, fake:0 and fake:1!");
     fai_buffer_unref(b);
     fai_buffer_unref(other);
 }
@@ -465,7 +478,9 @@ static void a_late_error_names_its_op(void **state) {
 }
 
 static void report(const fa_address pointers[8]) { report_index((fa_i64 *)(uintptr_t)pointers[1], FA_STATUS_INDEX, 5, 0, 3); }
-static void report_target(const fa_address pointers[8]) { report_index((fa_i64 *)(uintptr_t)pointers[1], FA_STATUS_TARGET, 12, 1, 10); }
+static void report_target(const fa_address pointers[8]) {
+    report_index((fa_i64 *)(uintptr_t)pointers[1], FA_STATUS_TARGET, 12, 1, 10);
+}
 
 static void launch_index(const char *op, void (*on_launch)(const fa_address pointers[8])) {
     fa_plan plan = {.groups = 1};
@@ -531,9 +546,9 @@ static bool use_device(void) {
     char host[100] = {0};
     fai_buffer *a = fai_buffer_new(dev(0), 100, "a"), *b = a ? fai_buffer_new(dev(0), 3 * MIB, "b") : NULL;
     fai_buffer *c = b ? fai_buffer_new(FA_CPU, 100000, "c") : NULL;
-    bool fine = c && fai_copy_to_device(a, 0, host, 100, "to") && fai_copy_within(b, 0, a, 0, 100, "copy") && launch(FAI_K_softmax_f32, b, "add") &&
-                fai_copy_within(c, 0, b, 0, 100, "cpu") && fai_device_status(dev(0), "gather") && fa_default_generator(dev(0)) &&
-                fa_generator_new(dev(0));
+    bool fine = c && fai_copy_to_device(a, 0, host, 100, "to") && fai_copy_within(b, 0, a, 0, 100, "copy") &&
+                launch(FAI_K_softmax_f32, b, "add") && fai_copy_within(c, 0, b, 0, 100, "cpu") &&
+                fai_device_status(dev(0), "gather") && fa_default_generator(dev(0)) && fa_generator_new(dev(0));
     fai_buffer_unref(a);
     fai_buffer_unref(b);
     fai_buffer_unref(c);
@@ -575,8 +590,11 @@ static void a_forked_child_has_only_the_cpu(void **state) {
     if (child == 0) {
         fa_device d = dev(0);
         if (fai_device_resolve(&d, "rand")) _exit(1);
-        if (strncmp(fa_error_take().text, "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' "
-                    "start method", 60) != 0) _exit(2);
+        if (strncmp(fa_error_take().text,
+                    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' "
+                    "start method",
+                    60) != 0)
+            _exit(2);
         fai_buffer_unref(held);
         fai_buffer *b = fai_buffer_new(FA_CPU, 300000, "b");
         if (!b) _exit(3);
@@ -627,13 +645,31 @@ static void a_lost_device_says_so(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
-        TEST(names_are_parsed_as_in_torch), TEST(names_are_written), TEST(missing_devices_say_how_to_get_one), TEST(bad_values_of_facula_sim_are_explained), TEST(devices_resolve),
-        TEST(default_device_and_scopes), TEST(host_buffers_have_room_and_are_used_again), TEST(wrapped_memory_is_given_back),
-        TEST(buffers_of_many_threads), TEST(allocator_shows_torchs_numbers), TEST(caches_off_keeps_nothing), TEST(no_device_memory_is_reported),
-        TEST(copies_arrive), TEST(many_small_copies_do_not_pile_up), TEST(programs_are_built_once), TEST(a_plan_must_lie_within_its_buffers), TEST(a_refused_launch_is_an_error_at_once),
-        TEST(a_late_error_names_its_op), TEST(bad_indices_show_at_the_next_wait), TEST(generators_draw_torchs_numbers),
-        TEST(manual_seed_reaches_every_device), TEST(every_host_allocation_may_fail), TEST(a_forked_child_has_only_the_cpu),
-        TEST(finish_gives_everything_back), TEST(a_lost_device_says_so),
+        TEST(names_are_parsed_as_in_torch),
+        TEST(names_are_written),
+        TEST(missing_devices_say_how_to_get_one),
+        TEST(bad_values_of_facula_sim_are_explained),
+        TEST(devices_resolve),
+        TEST(default_device_and_scopes),
+        TEST(host_buffers_have_room_and_are_used_again),
+        TEST(wrapped_memory_is_given_back),
+        TEST(buffers_of_many_threads),
+        TEST(allocator_shows_torchs_numbers),
+        TEST(caches_off_keeps_nothing),
+        TEST(no_device_memory_is_reported),
+        TEST(copies_arrive),
+        TEST(many_small_copies_do_not_pile_up),
+        TEST(programs_are_built_once),
+        TEST(a_plan_must_lie_within_its_buffers),
+        TEST(a_refused_launch_is_an_error_at_once),
+        TEST(a_late_error_names_its_op),
+        TEST(bad_indices_show_at_the_next_wait),
+        TEST(generators_draw_torchs_numbers),
+        TEST(manual_seed_reaches_every_device),
+        TEST(every_host_allocation_may_fail),
+        TEST(a_forked_child_has_only_the_cpu),
+        TEST(finish_gives_everything_back),
+        TEST(a_lost_device_says_so),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

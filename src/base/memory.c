@@ -48,7 +48,8 @@ static bool may_allocate(void) {
 static void count_more(fai_tag tag, uint64_t bytes) {
     uint64_t now = atomic_fetch_add_explicit(&door.bytes, bytes, memory_order_relaxed) + bytes;
     uint64_t peak = atomic_load_explicit(&door.peak, memory_order_relaxed);
-    while (now > peak && !atomic_compare_exchange_weak_explicit(&door.peak, &peak, now, memory_order_relaxed, memory_order_relaxed)) {}
+    while (now > peak &&
+           !atomic_compare_exchange_weak_explicit(&door.peak, &peak, now, memory_order_relaxed, memory_order_relaxed)) {}
     atomic_fetch_add_explicit(&door.tag[tag].bytes, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&door.tag[tag].made, 1, memory_order_relaxed);
 }

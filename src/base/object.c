@@ -42,7 +42,8 @@ static uint32_t scope_begin(void) { return fai_tls.nmarks ? fai_tls.marks[fai_tl
 
 static bool grow_table(void) {
     uint32_t room = fai_tls.owned_room ? fai_tls.owned_room * 2 : FIRST_ROOM;
-    void *bigger = fai_realloc(FAI_TAG_OBJECT, fai_tls.owned, fai_tls.owned_room * sizeof(fai_object *), room * sizeof(fai_object *));
+    void *bigger =
+        fai_realloc(FAI_TAG_OBJECT, fai_tls.owned, fai_tls.owned_room * sizeof(fai_object *), room * sizeof(fai_object *));
     if (!bigger) return false;
     fai_tls.owned = bigger;
     fai_tls.owned_room = room;

@@ -97,7 +97,8 @@ static void keep_error_of_worker(void) {
 static bool take_piece(uint64_t job, int *piece) {
     uint64_t cursor = atomic_load_explicit(&pool.cursor, memory_order_acquire);
     while (cursor >> 32 == job && (uint32_t)cursor > 0) {
-        if (!atomic_compare_exchange_weak_explicit(&pool.cursor, &cursor, cursor - 1, memory_order_acq_rel, memory_order_acquire)) continue;
+        if (!atomic_compare_exchange_weak_explicit(&pool.cursor, &cursor, cursor - 1, memory_order_acq_rel, memory_order_acquire))
+            continue;
         *piece = (int)(uint32_t)cursor - 1;
         return true;
     }

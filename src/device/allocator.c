@@ -212,14 +212,22 @@ static fai_block *fail_no_memory(const fai_dev *dev, size_t bytes, uint64_t rele
     fai_text_bytes(cached, sizeof cached, reserved - allocated);
     fai_text_bytes(gone, sizeof gone, released);
     fai_type_upper(upper, dev->name.type);
-    size_t used = add_text(text, sizeof text, 0, "%s out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which %s is free. Of the "
-                           "allocated memory %s is allocated by Facula, and %s is reserved by Facula but unallocated. ", upper, tried,
-                           dev->name.index, capacity, room, live, cached);
+    size_t used =
+        add_text(text, sizeof text, 0,
+                 "%s out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which %s is free. Of the "
+                 "allocated memory %s is allocated by Facula, and %s is reserved by Facula but unallocated. ",
+                 upper, tried, dev->name.index, capacity, room, live, cached);
     used = add_holders(dev, text, sizeof text, used);
-    if (released) used = add_text(text, sizeof text, used, " The cache was emptied first (%s given back), so fa_empty_cache would not help.", gone);
-    else if (reserved == allocated) used = add_text(text, sizeof text, used, " Nothing is cached, so fa_empty_cache would not help.");
-    else used = add_text(text, sizeof text, used, " fa_empty_cache would free nothing: what is cached lies between live buffers of the same segments.");
-    add_text(text, sizeof text, used, " Use a smaller batch, drop what is no longer needed (a list of losses keeps every graph: keep fa_item(loss) "
+    if (released)
+        used = add_text(text, sizeof text, used,
+                        " The cache was emptied first (%s given back), so fa_empty_cache would not help.", gone);
+    else if (reserved == allocated)
+        used = add_text(text, sizeof text, used, " Nothing is cached, so fa_empty_cache would not help.");
+    else
+        used = add_text(text, sizeof text, used,
+                        " fa_empty_cache would free nothing: what is cached lies between live buffers of the same segments.");
+    add_text(text, sizeof text, used,
+             " Use a smaller batch, drop what is no longer needed (a list of losses keeps every graph: keep fa_item(loss) "
              "instead), or compute without gradients where none are needed.");
     return fai_fail(FA_ERR_DEVICE_MEMORY, op, "%s", text);
 }
@@ -234,7 +242,8 @@ static fai_block *new_segment(fai_dev *dev, size_t size, size_t bytes, const cha
     fa_address address = 0;
     atomic_store(&dev->touched, true);
     int code = dev->backend->allocate(dev->ordinal, segment, &address);
-    if (code == FA_BACKEND_NO_MEMORY && (released = release_unused_locked(dev)) > 0) code = dev->backend->allocate(dev->ordinal, segment, &address);
+    if (code == FA_BACKEND_NO_MEMORY && (released = release_unused_locked(dev)) > 0)
+        code = dev->backend->allocate(dev->ordinal, segment, &address);
     if (code != 0) {
         free_description(dev, block);
         if (code == FA_BACKEND_NO_MEMORY) return fail_no_memory(dev, bytes, released, op);
@@ -299,8 +308,10 @@ fai_block *fai_block_new(fai_dev *dev, size_t bytes, const char *op) {
     if (bytes >> 50) {
         char upper[16];
         fai_type_upper(upper, dev->name.type);
-        return fai_fail(FA_ERR_DEVICE_MEMORY, op, "%s out of memory. Tried to allocate more than 1EB memory. Look at the sizes: %zu bytes are more than "
-                        "any device has", upper, bytes);
+        return fai_fail(FA_ERR_DEVICE_MEMORY, op,
+                        "%s out of memory. Tried to allocate more than 1EB memory. Look at the sizes: %zu bytes are more than "
+                        "any device has",
+                        upper, bytes);
     }
     pthread_mutex_lock(&dev->memory_lock);
     fai_block *block = new_block(dev, bytes, op);

@@ -65,7 +65,9 @@ static void free_device_memory(fai_buffer *b) {
 
 void fai_buffer_unref(fai_buffer *b) {
     if (!b) return;
-    if (atomic_load_explicit(&b->refs, memory_order_acquire) != 1 && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
+    if (atomic_load_explicit(&b->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+        return;
     if (FAI_LIKELY(b->device.type == FA_DEVICE_CPU && !b->release)) {
         fai_host_buffer_free(b);
         return;

@@ -9,7 +9,8 @@ static _Atomic uint32_t process_default = (uint32_t)FA_DEVICE_CPU << 16 | 0xffff
 
 static bool is_known(fa_device device, const char *op) {
     if (device.type == 0 || fai_type_name(device.type)) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "device type %d is unknown; make devices with fa_device_parse(\"cuda\") or FA_CUDA(0)", device.type);
+    return fai_fail(FA_ERR_RUNTIME, op, "device type %d is unknown; make devices with fa_device_parse(\"cuda\") or FA_CUDA(0)",
+                    device.type);
 }
 
 fa_device fa_default_device(void) {
@@ -48,8 +49,8 @@ int fa_current_device(int type) {
 
 bool fa_set_current_device(fa_device device) {
     if (device.type == FA_DEVICE_CPU || device.type == 0)
-        return fai_fail(FA_ERR_VALUE, "set_current_device", "Expected a cuda device, but got: %s; the CPU has no current device to choose",
-                        fa_device_text(device));
+        return fai_fail(FA_ERR_VALUE, "set_current_device",
+                        "Expected a cuda device, but got: %s; the CPU has no current device to choose", fa_device_text(device));
     fai_dev *dev = fai_dev_get(device, "set_current_device");
     if (!dev) return false;
     fai_tls.current_device[device.type] = dev->name.index;

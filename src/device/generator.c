@@ -53,7 +53,8 @@ fa_generator *fa_generator_new(fa_device device) {
 bool fa_generator_seed(fa_generator *generator, uint64_t seed) {
     if (!generator) {
         if (fa_failed()) return false;
-        return fai_fail(FA_ERR_TYPE, "generator_seed", "generator must not be NULL; make one with fa_generator_new(device) or take fa_default_generator");
+        return fai_fail(FA_ERR_TYPE, "generator_seed",
+                        "generator must not be NULL; make one with fa_generator_new(device) or take fa_default_generator");
     }
     if (fai_refuse_pending("generator_seed")) return false;
     set_seed(generator, seed);
@@ -76,7 +77,8 @@ static fa_generator *default_of_cpu(void) {
 
 static fa_generator *default_of_device(fai_dev *dev) {
     pthread_mutex_lock(&lock);
-    if (!dev->generator && (dev->generator = fai_calloc(FAI_TAG_OTHER, sizeof *dev->generator))) make_default(dev->generator, dev->name);
+    if (!dev->generator && (dev->generator = fai_calloc(FAI_TAG_OTHER, sizeof *dev->generator)))
+        make_default(dev->generator, dev->name);
     fa_generator *g = dev->generator;
     pthread_mutex_unlock(&lock);
     return g ? g : fai_fail_memory("default_generator", sizeof *g);

@@ -72,13 +72,14 @@ static bool fail_launch(fai_dev *dev, int code, int kernel, const fa_plan *plan,
 }
 
 /* Fills in the addresses. What a plan says of an operand must be true of its buffer: a kernel trusts it. */
-static bool find_pointers(const fai_dev *dev, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], fa_address pointers[8],
-                          const char *op) {
+static bool find_pointers(const fai_dev *dev, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8],
+                          fa_address pointers[8], const char *op) {
     for (int i = 0; i < 8; i++) {
         pointers[i] = 0;
         if (!buffers[i]) continue;
         if (!fa_device_equal(buffers[i]->device, dev->name))
-            return fai_fail(FA_ERR_RUNTIME, op, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
+            return fai_fail(FA_ERR_RUNTIME, op,
+                            "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
                             fa_device_text(dev->name), fa_device_text(buffers[i]->device));
         const fa_plan_view *view = &plan->view[i];
         if (view->kind == FA_VIEW_TENSOR && view->high > view->low &&
@@ -90,7 +91,8 @@ static bool find_pointers(const fai_dev *dev, const fa_plan *plan, fai_buffer *c
     return true;
 }
 
-bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op) {
+bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8],
+                       const char *op) {
     fai_dev *dev = fai_dev_get(device, op);
     if (!dev) return false;
     if (kernel < 0 || kernel >= FAI_K_COUNT) return fai_fail(FA_ERR_UNSUPPORTED, op, "there is no kernel number %d", kernel);
@@ -99,6 +101,7 @@ bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_bu
     fa_address pointers[8];
     if (!find_pointers(dev, plan, buffers, offsets, pointers, op)) return false;
     fai_queue_log(dev, op, fai_kernels[kernel].name);
-    int code = dev->backend->launch(dev->ordinal, NULL, handle, (uint64_t)plan->groups, fai_kernels[kernel].group_size, plan, sizeof *plan, pointers);
+    int code = dev->backend->launch(dev->ordinal, NULL, handle, (uint64_t)plan->groups, fai_kernels[kernel].group_size, plan,
+                                    sizeof *plan, pointers);
     return code == 0 || fail_launch(dev, code, kernel, plan, buffers, op);
 }

@@ -10,7 +10,9 @@ static atomic_int named = FA_DEVICE_NPU + 1;
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What torch lists when it does not know a type; the order is its own. */
-#define TORCH_TYPES "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone"
+#define TORCH_TYPES                                                                                                              \
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "         \
+    "privateuseone"
 
 const char *fai_type_name(int type) { return type > 0 && type < atomic_load(&named) ? names[type] : NULL; }
 
@@ -49,15 +51,19 @@ static fa_device bad(void) { return fa_device_of_type(0, 0); }
 static fa_device fail_type(const char *text) {
     fai_text known = {0};
     for (int type = 1; fai_type_name(type); type++) fai_text_add(&known, "%s%s", type > 1 ? ", " : "", fai_type_name(type));
-    fai_fail(FA_ERR_RUNTIME, "device", "Expected one of " TORCH_TYPES " device type at start of device string: %s. Facula knows these types: "
-             "%s; write one of them, with a number if you like: \"cuda\", \"cuda:1\"", text, known.data ? known.data : "cpu");
+    fai_fail(FA_ERR_RUNTIME, "device",
+             "Expected one of " TORCH_TYPES " device type at start of device string: %s. Facula knows these types: "
+             "%s; write one of them, with a number if you like: \"cuda\", \"cuda:1\"",
+             text, known.data ? known.data : "cpu");
     fai_text_free(&known);
     return bad();
 }
 
 static fa_device fail_form(const char *text) {
-    fai_fail(FA_ERR_RUNTIME, "device", "Invalid device string: '%s'. A device is written as a type, or a type, a colon and a number without "
-             "leading zeros: \"cpu\", \"cuda\", \"cuda:1\"", text);
+    fai_fail(FA_ERR_RUNTIME, "device",
+             "Invalid device string: '%s'. A device is written as a type, or a type, a colon and a number without "
+             "leading zeros: \"cpu\", \"cuda\", \"cuda:1\"",
+             text);
     return bad();
 }
 
@@ -67,7 +73,8 @@ fa_device fa_device_parse(const char *text) {
         return bad();
     }
     if (!*text) {
-        fai_fail(FA_ERR_RUNTIME, "device", "Device string must not be empty. Write a type such as \"cpu\", \"cuda\" or \"cuda:1\"");
+        fai_fail(FA_ERR_RUNTIME, "device",
+                 "Device string must not be empty. Write a type such as \"cpu\", \"cuda\" or \"cuda:1\"");
         return bad();
     }
     size_t n = 0;
@@ -80,8 +87,8 @@ fa_device fa_device_parse(const char *text) {
     if (!type) return fail_type(text);
     long index = text[n] ? (length > 5 ? 100000 : strtol(digits, NULL, 10)) : -1;
     if (index > INT16_MAX) {
-        fai_fail(FA_ERR_RUNTIME, "device", "Could not parse device index '%s' in device string '%s'. The largest index is %d", digits, text,
-                 INT16_MAX);
+        fai_fail(FA_ERR_RUNTIME, "device", "Could not parse device index '%s' in device string '%s'. The largest index is %d",
+                 digits, text, INT16_MAX);
         return bad();
     }
     return fa_device_of_type(type, (int)index);

@@ -46,11 +46,15 @@ static void fail_late(fai_dev *dev, int code, const char *op) {
     char doing[320];
     const fai_queued *culprit = find_culprit(dev, dev->backend->error_text());
     if (culprit)
-        snprintf(doing, sizeof doing, "running '%s', launch number %llu; it was seen by '%s', the first call that waited after it", culprit->op,
+        snprintf(doing, sizeof doing,
+                 "running '%s', launch number %llu; it was seen by '%s', the first call that waited after it", culprit->op,
                  (unsigned long long)culprit->number, op);
     else if (dev->launched > dev->waited)
-        snprintf(doing, sizeof doing, "running one of the launches %llu to %llu, the last of which was '%s'; it was seen by '%s', the first call that "
-                 "waited after them", (unsigned long long)dev->waited + 1, (unsigned long long)dev->launched, dev->log[dev->launched % FAI_LOG].op, op);
+        snprintf(doing, sizeof doing,
+                 "running one of the launches %llu to %llu, the last of which was '%s'; it was seen by '%s', the first call that "
+                 "waited after them",
+                 (unsigned long long)dev->waited + 1, (unsigned long long)dev->launched, dev->log[dev->launched % FAI_LOG].op,
+                 op);
     else
         snprintf(doing, sizeof doing, "waiting for copies in '%s'", op);
     fai_fail_backend(dev, code, culprit ? culprit->op : op, doing);
@@ -71,13 +75,17 @@ bool fai_fail_status(const char *op, const int64_t words[4]) {
     long long index = words[1], dim = words[2], size = words[3];
     switch (words[0]) {
     case FA_STATUS_TARGET:
-        return fai_fail(FA_ERR_INDEX, op, "Target %lld is out of bounds. There are %lld classes: targets go from 0 to %lld", index, size, size - 1);
+        return fai_fail(FA_ERR_INDEX, op, "Target %lld is out of bounds. There are %lld classes: targets go from 0 to %lld",
+                        index, size, size - 1);
     case FA_STATUS_SELF:
-        return fai_fail(FA_ERR_INDEX, op, "index out of range in self. Index %lld was found, and dimension %lld has size %lld: indices go from 0 to %lld",
-                        index, dim, size, size - 1);
+        return fai_fail(
+            FA_ERR_INDEX, op,
+            "index out of range in self. Index %lld was found, and dimension %lld has size %lld: indices go from 0 to %lld",
+            index, dim, size, size - 1);
     default:
-        return fai_fail(FA_ERR_INDEX, op, "index %lld is out of bounds for dimension %lld with size %lld. Indices go from %lld to %lld", index, dim, size,
-                        -size, size - 1);
+        return fai_fail(FA_ERR_INDEX, op,
+                        "index %lld is out of bounds for dimension %lld with size %lld. Indices go from %lld to %lld", index, dim,
+                        size, -size, size - 1);
     }
 }
 
@@ -185,8 +193,8 @@ static bool copy_and_wait(fai_dev *dev, fa_copy_kind kind, fa_address address, v
 
 static bool in_range(const fai_buffer *b, size_t offset, size_t bytes, const char *op) {
     if (offset <= b->bytes && bytes <= b->bytes - offset) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "a copy of %zu bytes at byte %zu does not lie within its buffer of %zu bytes on %s", bytes, offset, b->bytes,
-                    fa_device_text(b->device));
+    return fai_fail(FA_ERR_RUNTIME, op, "a copy of %zu bytes at byte %zu does not lie within its buffer of %zu bytes on %s",
+                    bytes, offset, b->bytes, fa_device_text(b->device));
 }
 
 bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t bytes, const char *op) {
@@ -197,8 +205,9 @@ bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t 
     if (!dev) return false;
     count(&dev->count.to_device);
     pthread_mutex_lock(&dev->queue_lock);
-    bool fine = bytes <= STAGE_MOST ? copy_aside(dev, to->address + offset, host, bytes, op)
-                                    : copy_and_wait(dev, FA_COPY_TO_DEVICE, to->address + offset, (void *)(uintptr_t)host, bytes, op);
+    bool fine = bytes <= STAGE_MOST
+                    ? copy_aside(dev, to->address + offset, host, bytes, op)
+                    : copy_and_wait(dev, FA_COPY_TO_DEVICE, to->address + offset, (void *)(uintptr_t)host, bytes, op);
     pthread_mutex_unlock(&dev->queue_lock);
     return fine;
 }
@@ -220,19 +229,22 @@ static bool copy_on_device(fai_buffer *to, size_t to_offset, fai_buffer *from, s
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
     count(&dev->count.within);
-    int code = dev->backend->copy(dev->ordinal, QUEUE, FA_COPY_WITHIN, to->address + to_offset, NULL, from->address + from_offset, bytes);
+    int code = dev->backend->copy(dev->ordinal, QUEUE, FA_COPY_WITHIN, to->address + to_offset, NULL, from->address + from_offset,
+                                  bytes);
     return code == 0 || fai_fail_backend(dev, code, op, "copying within it");
 }
 
 /* Between two devices: through the host, in pieces, so that a large copy needs little memory there. */
-static bool copy_through_host(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op) {
+static bool copy_through_host(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes,
+                              const char *op) {
     size_t piece = bytes < STAGE_MOST ? bytes : STAGE_MOST;
     char *host = fai_alloc_aligned(FAI_TAG_DATA, piece);
     if (!host) return fai_fail_memory(op, piece);
     bool fine = true;
     for (size_t done = 0; fine && done < bytes; done += piece) {
         size_t now = bytes - done < piece ? bytes - done : piece;
-        fine = fai_copy_to_host(host, from, from_offset + done, now, op) && fai_copy_to_device(to, to_offset + done, host, now, op);
+        fine =
+            fai_copy_to_host(host, from, from_offset + done, now, op) && fai_copy_to_device(to, to_offset + done, host, now, op);
     }
     fai_free_aligned(FAI_TAG_DATA, host, piece);
     return fine;
@@ -241,8 +253,10 @@ static bool copy_through_host(fai_buffer *to, size_t to_offset, fai_buffer *from
 bool fai_copy_within(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op) {
     if (!in_range(to, to_offset, bytes, op) || !in_range(from, from_offset, bytes, op)) return false;
     if (bytes == 0) return true;
-    if (from->device.type == FA_DEVICE_CPU) return fai_copy_to_device(to, to_offset, (char *)fai_buffer_host(from) + from_offset, bytes, op);
-    if (to->device.type == FA_DEVICE_CPU) return fai_copy_to_host((char *)fai_buffer_host(to) + to_offset, from, from_offset, bytes, op);
+    if (from->device.type == FA_DEVICE_CPU)
+        return fai_copy_to_device(to, to_offset, (char *)fai_buffer_host(from) + from_offset, bytes, op);
+    if (to->device.type == FA_DEVICE_CPU)
+        return fai_copy_to_host((char *)fai_buffer_host(to) + to_offset, from, from_offset, bytes, op);
     if (fa_device_equal(to->device, from->device)) return copy_on_device(to, to_offset, from, from_offset, bytes, op);
     return copy_through_host(to, to_offset, from, from_offset, bytes, op);
 }

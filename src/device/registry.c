@@ -36,9 +36,11 @@ static void child_after_fork(void) {
 bool fai_forked_child(void) { return FAI_UNLIKELY(atomic_load_explicit(&forked_child, memory_order_relaxed)); }
 
 bool fai_fail_forked(const char *op) {
-    return fai_fail(FA_ERR_RUNTIME, op, "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
-                    "'spawn' start method. The parent process had opened its devices before it forked; the CPU works here, or start the "
-                    "child as a new program (fork and exec), or fork before the first use of a device");
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
+        "'spawn' start method. The parent process had opened its devices before it forked; the CPU works here, or start the "
+        "child as a new program (fork and exec), or fork before the first use of a device");
 }
 
 /* ---- opening ---- */
@@ -58,8 +60,10 @@ static bool sim_is_right(void) {
     if (!text || !*text) return true;
     while ((at = sim_entry(at)) && *at == ',') at++;
     if (at && !*at) return true;
-    snprintf(sim_mistake, sizeof sim_mistake, "FACULA_SIM='%.100s' is not understood. Write a device type, a colon and a number from 1 to %d, or "
-             "a list of these: FACULA_SIM=cuda:2 or FACULA_SIM=cuda:2,xpu:1", text, FAI_DEVICES);
+    snprintf(sim_mistake, sizeof sim_mistake,
+             "FACULA_SIM='%.100s' is not understood. Write a device type, a colon and a number from 1 to %d, or "
+             "a list of these: FACULA_SIM=cuda:2 or FACULA_SIM=cuda:2,xpu:1",
+             text, FAI_DEVICES);
     return false;
 }
 
@@ -80,7 +84,8 @@ static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
     int own_type = fai_type_add(backend->name), count = 0;
     if (!own_type) return 0;
     if (backend->struct_size < sizeof(fa_backend) || backend->abi != FA_BACKEND_ABI) {
-        snprintf(why_none[own_type], sizeof why_none[own_type], "the backend '%s' was built for another version of the contract", backend->name);
+        snprintf(why_none[own_type], sizeof why_none[own_type], "the backend '%s' was built for another version of the contract",
+                 backend->name);
         return own_type;
     }
     if (backend->open(&count, why_none[own_type], sizeof why_none[own_type]) != 0) count = 0;
@@ -89,7 +94,8 @@ static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
         int type = name ? fai_type_add(name) : own_type, total = atomic_load(&ndevices);
         fai_dev *dev = type && total < FAI_DEVICES ? new_device(backend, i, type) : NULL;
         if (!dev) {
-            snprintf(why_none[own_type], sizeof why_none[own_type], "no room for the description of device %d of '%s'", i, backend->name);
+            snprintf(why_none[own_type], sizeof why_none[own_type], "no room for the description of device %d of '%s'", i,
+                     backend->name);
             break;
         }
         devices[total] = by_type[type][dev->name.index] = dev;
@@ -178,26 +184,38 @@ fai_dev *fai_dev_find(fa_device device) {
 static bool fail_none(int type, const char *op) {
     const char *name = fai_type_name(type), *why = name ? why_none[type] : "";
     if (sim_mistake[0]) return fai_fail(FA_ERR_RUNTIME, op, "%s", sim_mistake);
-    if (!name) return fai_fail(FA_ERR_RUNTIME, op, "device type %d is unknown; make devices with fa_device_parse(\"cuda\") or FA_CUDA(0)", type);
+    if (!name)
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "device type %d is unknown; make devices with fa_device_parse(\"cuda\") or FA_CUDA(0)", type);
     const char *sim = getenv("FACULA_SIM");
     if (sim && *sim && why_none[FA_DEVICE_CUDA][0])
-        return fai_fail(FA_ERR_RUNTIME, op, "the simulated devices of FACULA_SIM=%.100s could not be opened: %s", sim, why_none[FA_DEVICE_CUDA]);
-    if (sim && *sim) return fai_fail(FA_ERR_RUNTIME, op, "Found no %s device: FACULA_SIM=%.100s names none. Add one: FACULA_SIM=%.100s,%s:1", name, sim, sim, name);
+        return fai_fail(FA_ERR_RUNTIME, op, "the simulated devices of FACULA_SIM=%.100s could not be opened: %s", sim,
+                        why_none[FA_DEVICE_CUDA]);
+    if (sim && *sim)
+        return fai_fail(FA_ERR_RUNTIME, op, "Found no %s device: FACULA_SIM=%.100s names none. Add one: FACULA_SIM=%.100s,%s:1",
+                        name, sim, sim, name);
     char learn[160];
-    snprintf(learn, sizeof learn, "To learn without a GPU, run with FACULA_SIM=%s:2 in the environment: two simulated GPUs.", name);
+    snprintf(learn, sizeof learn, "To learn without a GPU, run with FACULA_SIM=%s:2 in the environment: two simulated GPUs.",
+             name);
     if (type != FA_DEVICE_CUDA)
         return fai_fail(FA_ERR_RUNTIME, op, "Found no %s device on your system%s%s. %s", name, *why ? ": " : "", why, learn);
-    return fai_fail(FA_ERR_RUNTIME, op, "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver "
-                    "from http://www.nvidia.com/Download/index.aspx. %s%s%s%s", learn, *why ? " (" : "", why, *why ? ")" : "");
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver "
+                    "from http://www.nvidia.com/Download/index.aspx. %s%s%s%s",
+                    learn, *why ? " (" : "", why, *why ? ")" : "");
 }
 
 static bool fail_ordinal(fa_device device, int count, const char *op) {
     char upper[16];
     const char *name = fai_type_name(device.type);
     fai_type_upper(upper, device.type);
-    if (count == 1) return fai_fail(FA_ERR_DEVICE, op, "%s error: invalid device ordinal. %s:%d was asked for, but there is 1 device of this type: "
-                                    "%s:0", upper, name, device.index, name);
-    return fai_fail(FA_ERR_DEVICE, op, "%s error: invalid device ordinal. %s:%d was asked for, but there are %d devices of this type: %s:0 to %s:%d",
+    if (count == 1)
+        return fai_fail(FA_ERR_DEVICE, op,
+                        "%s error: invalid device ordinal. %s:%d was asked for, but there is 1 device of this type: "
+                        "%s:0",
+                        upper, name, device.index, name);
+    return fai_fail(FA_ERR_DEVICE, op,
+                    "%s error: invalid device ordinal. %s:%d was asked for, but there are %d devices of this type: %s:0 to %s:%d",
                     upper, name, device.index, count, name, name, count - 1);
 }
 
@@ -210,8 +228,10 @@ static bool is_back(fai_dev *dev) {
 }
 
 static void fail_lost(const fai_dev *dev, const char *op) {
-    fai_fail(FA_ERR_DEVICE, op, "%s. The driver gave up %s after this error: nothing more can be done on it in this process; save what is on "
-             "other devices and start again", dev->lost_text, fa_device_text(dev->name));
+    fai_fail(FA_ERR_DEVICE, op,
+             "%s. The driver gave up %s after this error: nothing more can be done on it in this process; save what is on "
+             "other devices and start again",
+             dev->lost_text, fa_device_text(dev->name));
 }
 
 fai_dev *fai_dev_get(fa_device device, const char *op) {
