@@ -1,0 +1,141 @@
+/* Reading and writing by index, for elements of 1, 2, 4 or 8 bytes whatever they mean, and the places of nonzero elements.
+ *
+ * An index tensor names places along one dimension of a tensor. The kernels run over `numel` elements of P.view[...].size; each
+ * operand has a stride for every dimension of that space: the indexed tensor 0 where the index decides, the index tensor 0 where
+ * it is repeated. So gather, index_select, embedding and x[i] are one kernel, scatter and x[i] = v another.
+ *
+ *   index_read    view[0] = out, whose sizes are the space; view[1] = x, view[2] = index, view[3] = status?
+ *   index_write   view[0] = out, view[1] = x, whose sizes are the space; view[2] = index, view[3] = status?
+ *                 Where one place is written twice, any of the values stays.
+ *   n[0] = bytes of an element, n[1] = elements in the indexed tensor from one index to the next, n[2] = size of the indexed
+ *   dimension, n[3] = its number, n[4] = kind of the report (status.h); groups = ceil(numel / 1024)
+ *
+ * A negative index counts from the end. A bad one is reported and taken as 0. Without status an index is taken as it is.
+ *
+ *   index_offset  several index tensors, or a check beforehand: view[0] = int64 offsets, contiguous, whose sizes are the space;
+ *                 view[1] = index, view[2] = status. out = index * n[1], with n[5] = 1 added to what is there; n[1] .. n[4] as above
+ *
+ *   nonzero_count view[0] = int64 [blocks], view[1] = x: the number of nonzeros in each block of 1,024 elements; groups = blocks
+ *   nonzero_write view[0] = int64 [nonzeros, dimensions], view[1] = x, view[2] = int64 [blocks], running sums of those numbers
+ *                 In order. x of 0 dimensions counts as one of 1. */
+#include "status.h"
+
+/* Offset of element i of the space in operand k. */
+#define OFFSET(k, space) index_offset_of(i, P.ndim, P.view[space].size, P.view[k].stride)
+
+FN fa_i64 index_offset_of(fa_i64 i, int ndim, const fa_i64 *size, const fa_i64 *stride) {
+    fa_i64 offset = 0;
+    for (int d = ndim - 1; d > 0; --d) {
+        offset += i % size[d] * stride[d];
+        i /= size[d];
+    }
+    return ndim > 0 ? offset + i * stride[0] : 0;
+}
+
+FN fa_i64 index_checked(fa_i64 index, fa_i64 size, GLOBAL fa_i64 *status, int kind, fa_i64 dim) {
+    if (index >= -size && index < size) return index < 0 ? index + size : index;
+    report_index(status, kind, index, dim, size);
+    return 0;
+}
+
+FN void index_copy(GLOBAL char *to, fa_i64 i, GLOBAL const char *from, fa_i64 k, int bytes) {
+    switch (bytes) {
+    case 1: ((GLOBAL fa_u8 *)to)[i] = ((GLOBAL const fa_u8 *)from)[k]; break;
+    case 2: ((GLOBAL fa_u16 *)to)[i] = ((GLOBAL const fa_u16 *)from)[k]; break;
+    case 4: ((GLOBAL fa_u32 *)to)[i] = ((GLOBAL const fa_u32 *)from)[k]; break;
+    default: ((GLOBAL fa_u64 *)to)[i] = ((GLOBAL const fa_u64 *)from)[k]; break;
+    }
+}
+
+KERNEL(index_read, 256) {
+    ITEMS(256) {
+        for (int part = 0; part < 4; ++part) {
+            const fa_i64 i = GROUP * 1024 + part * 256 + item;
+            if (i < P.numel) {
+                fa_i64 index = fa_load_i64(ARG(const char, 2), P.view[2].dtype, OFFSET(2, 0));
+                if (P.view[3].kind) index = index_checked(index, P.n[2], ARG(fa_i64, 3), (int)P.n[4], P.n[3]);
+                index_copy(ARG(char, 0), OFFSET(0, 0), ARG(const char, 1), OFFSET(1, 0) + index * P.n[1], (int)P.n[0]);
+            }
+        }
+    }
+}
+
+KERNEL(index_write, 256) {
+    ITEMS(256) {
+        for (int part = 0; part < 4; ++part) {
+            const fa_i64 i = GROUP * 1024 + part * 256 + item;
+            if (i < P.numel) {
+                fa_i64 index = fa_load_i64(ARG(const char, 2), P.view[2].dtype, OFFSET(2, 1));
+                if (P.view[3].kind) index = index_checked(index, P.n[2], ARG(fa_i64, 3), (int)P.n[4], P.n[3]);
+                index_copy(ARG(char, 0), OFFSET(0, 1) + index * P.n[1], ARG(const char, 1), OFFSET(1, 1), (int)P.n[0]);
+            }
+        }
+    }
+}
+
+KERNEL(index_offset, 256) {
+    ITEMS(256) {
+        for (int part = 0; part < 4; ++part) {
+            const fa_i64 i = GROUP * 1024 + part * 256 + item;
+            if (i < P.numel) {
+                const fa_i64 index = fa_load_i64(ARG(const char, 1), P.view[1].dtype, OFFSET(1, 0));
+                const fa_i64 offset = index_checked(index, P.n[2], ARG(fa_i64, 2), (int)P.n[4], P.n[3]) * P.n[1];
+                ARG(fa_i64, 0)[i] = P.n[5] ? ARG(fa_i64, 0)[i] + offset : offset;
+            }
+        }
+    }
+}
+
+/* Whether element i of x is there and nonzero; items hold 4 elements side by side. */
+#define NONZERO (i < P.numel && fa_load_f64(ARG(const char, 1), P.view[1].dtype, OFFSET(1, 1)) != 0)
+
+KERNEL(nonzero_count, 256) {
+    LOCAL(int, found, 256);
+    ITEMS(256) {
+        found[item] = 0;
+        for (int part = 0; part < 4; ++part) {
+            const fa_i64 i = GROUP * 1024 + item * 4 + part;
+            if (NONZERO) found[item]++;
+        }
+    }
+    BARRIER();
+    ITEMS(256) {
+        if (item == 0) {
+            fa_i64 sum = 0;
+            for (int other = 0; other < 256; ++other) sum += found[other];
+            ARG(fa_i64, 0)[GROUP] = sum;
+        }
+    }
+}
+
+KERNEL(nonzero_write, 256) {
+    LOCAL(int, found, 256);
+    ITEMS(256) {
+        found[item] = 0;
+        for (int part = 0; part < 4; ++part) {
+            const fa_i64 i = GROUP * 1024 + item * 4 + part;
+            if (NONZERO) found[item]++;
+        }
+    }
+    BARRIER();
+    ITEMS(256) {
+        fa_i64 at = GROUP > 0 ? ARG(const fa_i64, 2)[GROUP - 1] : 0;
+        for (int other = 0; other < item; ++other) at += found[other];
+        for (int part = 0; part < 4; ++part) {
+            const fa_i64 i = GROUP * 1024 + item * 4 + part;
+            if (NONZERO) {
+                const int width = P.ndim > 0 ? P.ndim : 1;
+                fa_i64 rest = i;
+                for (int d = width - 1; d >= 0; --d) {
+                    const fa_i64 size = P.ndim > 0 ? P.view[1].size[d] : 1;
+                    ARG(fa_i64, 0)[at * width + d] = d > 0 ? rest % size : rest;
+                    rest /= size;
+                }
+                ++at;
+            }
+        }
+    }
+}
+
+#undef OFFSET
+#undef NONZERO

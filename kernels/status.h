@@ -1,0 +1,19 @@
+/* A bad index, kept for the host: four 64-bit words {kind, index, dim, size}, all zero while nothing happened. The first item that
+ * meets one writes them. Which one is first is open on a GPU; in C it is the first in order. */
+
+#ifndef FA_STATUS
+#define FA_STATUS
+enum {
+    FA_STATUS_INDEX = 1,    /* "index 5 is out of bounds for dimension 0 with size 3" */
+    FA_STATUS_TARGET = 2,   /* "Target 3 is out of bounds." */
+    FA_STATUS_SELF = 3      /* "index out of range in self" */
+};
+
+FN void report_index(GLOBAL fa_i64 *status, int kind, fa_i64 index, fa_i64 dim, fa_i64 size) {
+    if (fa_atomic_cas_u32((GLOBAL fa_u32 *)status, 0, (fa_u32)kind) == 0) {
+        status[1] = index;
+        status[2] = dim;
+        status[3] = size;
+    }
+}
+#endif
