@@ -33,8 +33,10 @@ static int count_kernels(const char *cubin, size_t bytes, const char *family, in
         char section[128];
         if (strcmp(fai_kernels[k].family, family)) continue;
         int n = snprintf(section, sizeof section, ".text.%s", fai_kernels[k].name);
-        if (memmem(cubin, bytes, section, (size_t)n + 1)) found++;
-        else printf("FAILED: %s is not in the program '%s'\n", fai_kernels[k].name, family), ++*missing;
+        if (memmem(cubin, bytes, section, (size_t)n + 1))
+            found++;
+        else
+            printf("FAILED: %s is not in the program '%s'\n", fai_kernels[k].name, family), ++*missing;
     }
     return found;
 }

@@ -1,4 +1,4 @@
-/* The cuda backend on the simulated driver: memory, the guard, late work, waits, bounds, faults, limits, several devices, threads.
+/* The cuda backend on the simulated driver: memory, the guard, late work, waits, bounds, faults, limits, devices, threads.
  *
  *   test-env: FACULA_SIM=cuda:2,xpu:1 FACULA_SIM_MEMORY=64MiB
  *   test-env: FACULA_SIM=cuda:2,xpu:1 FACULA_SIM_MEMORY=64MiB FACULA_SIM_MODE=eager
@@ -44,7 +44,8 @@ static void load_kernels(int device) {
 }
 
 static fa_plan_view floats(int64_t n, bool writes) {
-    return (fa_plan_view){.size = {n}, .stride = {1}, .high = n * 4, .ndim = 1, .dtype = FA_T_FLOAT32, .kind = FA_VIEW_TENSOR, .writes = writes};
+    return (fa_plan_view){
+        .size = {n}, .stride = {1}, .high = n * 4, .ndim = 1, .dtype = FA_T_FLOAT32, .kind = FA_VIEW_TENSOR, .writes = writes};
 }
 
 static fa_plan two_views(int64_t n, int64_t out, double factor) {
@@ -374,7 +375,8 @@ static void test_refusals(void **state) {
     assert_int_equal(launch_scale(0, NULL, x, x, 1), FA_BACKEND_FAILED);
     assert_non_null(strstr(gpu->error_text(), "injected fault launch:2"));
     OK(launch_scale(0, NULL, x, x, 1));
-    for (int i = 1; i <= 4; i++) assert_int_equal(gpu->copy(0, NULL, FA_COPY_TO_HOST, x, host, 0, sizeof host), i < 3 ? 0 : FA_BACKEND_FAILED);
+    for (int i = 1; i <= 4; i++)
+        assert_int_equal(gpu->copy(0, NULL, FA_COPY_TO_HOST, x, host, 0, sizeof host), i < 3 ? 0 : FA_BACKEND_FAILED);
     assert_int_equal(gpu->build(0, "selftest", selftest_text(), NULL, &none, log, sizeof log), FA_BACKEND_FAILED);
     assert_non_null(strstr(log, "injected fault build:1"));
     assert_int_equal(count("injected"), 5);
@@ -461,7 +463,8 @@ static void *train(void *argument) {
         fa_address x, y;
         float host[N] = {(float)i};
         right = gpu->allocate(device, sizeof host, &x) == 0 && gpu->allocate(device, sizeof host, &y) == 0 &&
-                gpu->copy(device, stream, FA_COPY_TO_DEVICE, x, host, 0, sizeof host) == 0 && launch_scale(device, stream, y, x, 2) == 0 &&
+                gpu->copy(device, stream, FA_COPY_TO_DEVICE, x, host, 0, sizeof host) == 0 &&
+                launch_scale(device, stream, y, x, 2) == 0 &&
                 gpu->copy(device, stream, FA_COPY_TO_HOST, y, got, 0, sizeof got) == 0 && gpu->stream_wait(device, stream) == 0 &&
                 got[0] == 2.0f * (float)i && gpu->release(device, x) == 0 && gpu->release(device, y) == 0;
     }
@@ -544,11 +547,12 @@ int main(void) {
     if (!getenv("FACULA_SIM")) setenv("FACULA_SIM", "cuda:2,xpu:1", 1), setenv("FACULA_SIM_MEMORY", "64MiB", 1);
     const struct CMUnitTest before[] = {cmocka_unit_test(test_environment)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_properties), cmocka_unit_test(test_kernels), cmocka_unit_test(test_table), cmocka_unit_test(test_guard),
-        cmocka_unit_test(test_fork), cmocka_unit_test(test_late_work), cmocka_unit_test(test_removed_wait), cmocka_unit_test(test_events),
-        cmocka_unit_test(test_full_queue), cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_bounds), cmocka_unit_test(test_refusals), cmocka_unit_test(test_late_failure), cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_flip), cmocka_unit_test(test_threads), cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_properties),   cmocka_unit_test(test_kernels),       cmocka_unit_test(test_table),
+        cmocka_unit_test(test_guard),        cmocka_unit_test(test_fork),          cmocka_unit_test(test_late_work),
+        cmocka_unit_test(test_removed_wait), cmocka_unit_test(test_events),        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_late_failure),  cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_flip),         cmocka_unit_test(test_threads),       cmocka_unit_test(test_nothing_left),
     };
     int failed = cmocka_run_group_tests(before, NULL, NULL);
     return failed + cmocka_run_group_tests(tests, open_gpu, NULL);

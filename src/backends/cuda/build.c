@@ -10,7 +10,10 @@
 
 enum { MAX_OPTIONS = 32, MAX_ARCHS = 64 };
 
-typedef struct target { int arch; bool ptx; } target; /* 90: sm_90, or compute_90 */
+typedef struct target {
+    int arch;
+    bool ptx;
+} target; /* 90: sm_90, or compute_90 */
 
 typedef struct option_list {
     const char *option[MAX_OPTIONS];
@@ -20,7 +23,8 @@ typedef struct option_list {
 
 static int nvrtc_failed(nvrtcResult code, const char *name, const char *doing) {
     const char *more = fai_cuda_sim.error_text ? fai_cuda_sim.error_text() : "";
-    fai_cuda_refused("CUDA error: NVRTC failed while %s '%s': %s%s%s", doing, name, fai_cuda_nvrtc.error_string(code), *more ? ": " : "", more);
+    fai_cuda_refused("CUDA error: NVRTC failed while %s '%s': %s%s%s", doing, name, fai_cuda_nvrtc.error_string(code),
+                     *more ? ": " : "", more);
     return code == NVRTC_ERROR_OUT_OF_MEMORY ? FA_BACKEND_NO_MEMORY : FA_BACKEND_FAILED;
 }
 
@@ -28,7 +32,8 @@ static target choose_target(int device) {
     int known[MAX_ARCHS], n = 0, major, minor;
     fai_cuda_capability(device, &major, &minor);
     target best = {major * 10 + minor, false};
-    if (fai_cuda_nvrtc.arch_count(&n) != NVRTC_SUCCESS || n < 1 || n > MAX_ARCHS || fai_cuda_nvrtc.archs(known) != NVRTC_SUCCESS) return best;
+    if (fai_cuda_nvrtc.arch_count(&n) != NVRTC_SUCCESS || n < 1 || n > MAX_ARCHS || fai_cuda_nvrtc.archs(known) != NVRTC_SUCCESS)
+        return best;
     int newest = 0;
     for (int i = 0; i < n; i++) {
         if (known[i] == best.arch) return best;
@@ -40,7 +45,8 @@ static target choose_target(int device) {
 
 /* The caller's options are words with blanks between them: "-DFA_X=1 -DFA_Y=2". */
 static bool fill_options(option_list *list, target to, const char *more) {
-    static const char *const always[] = {"--std=c++17", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--diag-suppress=177"};
+    static const char *const always[] = {"--std=c++17", "--fmad=false", "--prec-div=true", "--prec-sqrt=true",
+                                         "--diag-suppress=177"};
     list->count = 0;
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) list->option[list->count++] = always[i];
     snprintf(list->arch, sizeof list->arch, "-arch=%s_%d", to.ptx ? "compute" : "sm", to.arch);
@@ -92,7 +98,8 @@ static bool compiler_ready(char *why, size_t n) {
     return ready;
 }
 
-int fai_cuda_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log, size_t n) {
+int fai_cuda_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log,
+                   size_t n) {
     char why[512], file[128], first[600];
     nvrtcProgram program = NULL;
     CUmodule module = NULL;
@@ -115,7 +122,8 @@ int fai_cuda_build(int device, const char *name, const char *text, const char *o
         bad = nvrtc_failed(code, name, "compiling");
         read_log(program, first, sizeof first);
         if (first[0] && bad == FA_BACKEND_FAILED)
-            fai_cuda_refused("CUDA error: NVRTC failed while compiling '%s': %s: %s", name, fai_cuda_nvrtc.error_string(code), first);
+            fai_cuda_refused("CUDA error: NVRTC failed while compiling '%s': %s: %s", name, fai_cuda_nvrtc.error_string(code),
+                             first);
     }
     fai_cuda_nvrtc.destroy(&program);
     *out = (fa_program_handle)module;

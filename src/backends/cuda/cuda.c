@@ -15,9 +15,7 @@ static __thread char error[1536] __attribute__((tls_model("global-dynamic"))); /
 
 /* ---- errors ---- */
 
-static const char *error_text(void) {
-    return error;
-}
+static const char *error_text(void) { return error; }
 
 int fai_cuda_refused(const char *format, ...) {
     va_list arguments;
@@ -42,8 +40,8 @@ int fai_cuda_failed(CUresult code, const char *format, ...) {
     va_end(arguments);
     fai_cuda.error_name(code, &name);
     fai_cuda.error_string(code, &text);
-    snprintf(error, sizeof error, "CUDA error: %s (%s) while %s%s%s", text ? text : "unknown error", name ? name : "no name", doing,
-             *more ? ": " : "", more);
+    snprintf(error, sizeof error, "CUDA error: %s (%s) while %s%s%s", text ? text : "unknown error", name ? name : "no name",
+             doing, *more ? ": " : "", more);
     if (code == CUDA_ERROR_OUT_OF_MEMORY) return FA_BACKEND_NO_MEMORY;
     return context_is_dead() ? FA_BACKEND_LOST : FA_BACKEND_FAILED;
 }
@@ -87,7 +85,8 @@ int fai_cuda_enter(int device) {
     if (!context) {
         pthread_mutex_lock(&contexts_lock);
         context = atomic_load(&contexts[device]);
-        if (!context && (code = fai_cuda.context_retain(&context, handles[device])) == CUDA_SUCCESS) atomic_store(&contexts[device], context);
+        if (!context && (code = fai_cuda.context_retain(&context, handles[device])) == CUDA_SUCCESS)
+            atomic_store(&contexts[device], context);
         pthread_mutex_unlock(&contexts_lock);
     }
     if (code == CUDA_SUCCESS) code = fai_cuda.context_set(context);
@@ -121,14 +120,14 @@ static int properties(int device, fa_device_properties *out) {
     fai_cuda_capability(device, &out->major, &out->minor);
     out->has_float64 = true;
     out->simulated = fai_cuda_sim.error_text != NULL;
-    if (out->simulated) snprintf(out->driver, sizeof out->driver, "simulator");
-    else snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+    if (out->simulated)
+        snprintf(out->driver, sizeof out->driver, "simulator");
+    else
+        snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
     return 0;
 }
 
-const char *fai_cuda_simulated_type(int device) {
-    return fai_cuda_sim.device_type ? fai_cuda_sim.device_type(device) : NULL;
-}
+const char *fai_cuda_simulated_type(int device) { return fai_cuda_sim.device_type ? fai_cuda_sim.device_type(device) : NULL; }
 
 /* ---- memory and copies ---- */
 
@@ -160,16 +159,26 @@ static int memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) 
     return code == CUDA_SUCCESS ? 0 : fai_cuda_failed(code, "asking device %d for its free memory", device);
 }
 
-static int copy(int device, fa_stream_handle stream, fa_copy_kind kind, fa_address address, void *host, fa_address other, size_t bytes) {
+static int copy(int device, fa_stream_handle stream, fa_copy_kind kind, fa_address address, void *host, fa_address other,
+                size_t bytes) {
     CUstream queue = (CUstream)stream;
     CUresult code = CUDA_ERROR_INVALID_VALUE;
     const char *where = "";
     int bad = fai_cuda_enter(device);
     if (bad) return bad;
     switch (kind) {
-    case FA_COPY_TO_DEVICE: code = fai_cuda.copy_to_device(address, host, bytes, queue); where = "to"; break;
-    case FA_COPY_TO_HOST: code = fai_cuda.copy_to_host(host, address, bytes, queue); where = "from"; break;
-    case FA_COPY_WITHIN: code = fai_cuda.copy_within(address, other, bytes, queue); where = "within"; break;
+    case FA_COPY_TO_DEVICE:
+        code = fai_cuda.copy_to_device(address, host, bytes, queue);
+        where = "to";
+        break;
+    case FA_COPY_TO_HOST:
+        code = fai_cuda.copy_to_host(host, address, bytes, queue);
+        where = "from";
+        break;
+    case FA_COPY_WITHIN:
+        code = fai_cuda.copy_within(address, other, bytes, queue);
+        where = "within";
+        break;
     }
     return code == CUDA_SUCCESS ? 0 : fai_cuda_failed(code, "copying %zu bytes %s device %d", bytes, where, device);
 }
@@ -271,25 +280,47 @@ static int launch(int device, fa_stream_handle stream, fa_kernel_handle kernel, 
     int bad = fai_cuda_enter(device);
     if (bad) return bad;
     if (groups == 0) return 0;
-    if (groups > INT32_MAX) return fai_cuda_refused("CUDA error: a launch of %llu groups; at most %d", (unsigned long long)groups, INT32_MAX);
+    if (groups > INT32_MAX)
+        return fai_cuda_refused("CUDA error: a launch of %llu groups; at most %d", (unsigned long long)groups, INT32_MAX);
     memcpy(&arguments[0], &plan, sizeof plan);
     for (int i = 0; i < 8; i++) {
         address[i] = pointers[i];
         arguments[i + 1] = &address[i];
     }
-    CUresult code = fai_cuda.launch((CUfunction)kernel, (unsigned)groups, 1, 1, (unsigned)group_size, 1, 1, 0, (CUstream)stream, arguments, NULL);
+    CUresult code = fai_cuda.launch((CUfunction)kernel, (unsigned)groups, 1, 1, (unsigned)group_size, 1, 1, 0, (CUstream)stream,
+                                    arguments, NULL);
     return code == CUDA_SUCCESS ? 0 : fai_cuda_failed(code, "launching a kernel on device %d", device);
 }
 
 const fa_backend *fai_backend_cuda(void) {
     static const fa_backend backend = {
-        .struct_size = sizeof(fa_backend), .abi = FA_BACKEND_ABI, .name = "cuda", .dialect = "cuda",
-        .open = open_driver, .close = close_driver, .properties = properties, .error_text = error_text,
-        .allocate = allocate, .release = release, .memory_info = memory_info, .copy = copy, .fill = fill,
-        .stream_create = stream_create, .stream_destroy = stream_destroy, .stream_wait = stream_wait,
-        .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record, .event_wait = event_wait,
-        .stream_wait_event = stream_wait_event, .event_query = event_query, .event_elapsed = event_elapsed,
-        .build = fai_cuda_build, .unload = fai_cuda_unload, .find = fai_cuda_find, .launch = launch,
+        .struct_size = sizeof(fa_backend),
+        .abi = FA_BACKEND_ABI,
+        .name = "cuda",
+        .dialect = "cuda",
+        .open = open_driver,
+        .close = close_driver,
+        .properties = properties,
+        .error_text = error_text,
+        .allocate = allocate,
+        .release = release,
+        .memory_info = memory_info,
+        .copy = copy,
+        .fill = fill,
+        .stream_create = stream_create,
+        .stream_destroy = stream_destroy,
+        .stream_wait = stream_wait,
+        .event_create = event_create,
+        .event_destroy = event_destroy,
+        .event_record = event_record,
+        .event_wait = event_wait,
+        .stream_wait_event = stream_wait_event,
+        .event_query = event_query,
+        .event_elapsed = event_elapsed,
+        .build = fai_cuda_build,
+        .unload = fai_cuda_unload,
+        .find = fai_cuda_find,
+        .launch = launch,
     };
     return &backend;
 }

@@ -14,19 +14,20 @@ const char *fai_cuda_simulated_type(int device);
 
 /* ---- library.c: finding and opening the libraries. False and a reason in why. ---- */
 extern fai_cuda_driver fai_cuda;
-extern fai_cuda_simulator fai_cuda_sim;   /* both NULL without the simulator */
+extern fai_cuda_simulator fai_cuda_sim; /* both NULL without the simulator */
 extern fai_nvrtc fai_cuda_nvrtc;
 bool fai_cuda_load_driver(char *why, size_t n);
 bool fai_cuda_load_nvrtc(char *why, size_t n); /* again and again if it was not there: the user may install it meanwhile */
 
 /* ---- cuda.c ---- */
 int fai_cuda_failed(CUresult error, const char *format, ...) FA_PRINTF(2, 3); /* keeps the text, returns the FA_BACKEND_ code */
-int fai_cuda_refused(const char *format, ...) FA_PRINTF(1, 2);                /* the same for errors that the driver did not see */
-int fai_cuda_enter(int device);           /* makes its context current; 0 or an error */
+int fai_cuda_refused(const char *format, ...) FA_PRINTF(1, 2); /* the same for errors that the driver did not see */
+int fai_cuda_enter(int device);                                /* makes its context current; 0 or an error */
 void fai_cuda_capability(int device, int *major, int *minor);
 
 /* ---- build.c ---- */
-int fai_cuda_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log, size_t n);
+int fai_cuda_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log,
+                   size_t n);
 int fai_cuda_unload(int device, fa_program_handle program);
 int fai_cuda_find(int device, fa_program_handle program, const char *kernel, fa_kernel_handle *out);
 

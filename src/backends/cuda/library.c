@@ -21,31 +21,61 @@ typedef struct symbol {
     size_t offset; /* of the pointer in its struct */
 } symbol;
 
-#define ENTRY(member, name) {name, offsetof(fai_cuda_driver, member)}
+#define ENTRY(member, name)                                                                                                      \
+    { name, offsetof(fai_cuda_driver, member) }
 static const symbol driver_symbols[] = {
-    ENTRY(init, "cuInit"), ENTRY(driver_version, "cuDriverGetVersion"), ENTRY(error_name, "cuGetErrorName"),
-    ENTRY(error_string, "cuGetErrorString"), ENTRY(device_count, "cuDeviceGetCount"), ENTRY(device_get, "cuDeviceGet"),
-    ENTRY(device_name, "cuDeviceGetName"), ENTRY(device_memory, "cuDeviceTotalMem_v2"),
-    ENTRY(device_attribute, "cuDeviceGetAttribute"), ENTRY(context_retain, "cuDevicePrimaryCtxRetain"),
-    ENTRY(context_release, "cuDevicePrimaryCtxRelease_v2"), ENTRY(context_set, "cuCtxSetCurrent"),
-    ENTRY(context_synchronize, "cuCtxSynchronize"), ENTRY(memory_allocate, "cuMemAlloc_v2"), ENTRY(memory_free, "cuMemFree_v2"),
-    ENTRY(memory_info, "cuMemGetInfo_v2"), ENTRY(copy_to_device, "cuMemcpyHtoDAsync_v2"),
-    ENTRY(copy_to_host, "cuMemcpyDtoHAsync_v2"), ENTRY(copy_within, "cuMemcpyDtoDAsync_v2"), ENTRY(fill, "cuMemsetD8Async"),
-    ENTRY(stream_create, "cuStreamCreateWithPriority"), ENTRY(stream_destroy, "cuStreamDestroy_v2"),
-    ENTRY(stream_synchronize, "cuStreamSynchronize"), ENTRY(stream_wait_event, "cuStreamWaitEvent"),
-    ENTRY(event_create, "cuEventCreate"), ENTRY(event_destroy, "cuEventDestroy_v2"), ENTRY(event_record, "cuEventRecord"),
-    ENTRY(event_synchronize, "cuEventSynchronize"), ENTRY(event_query, "cuEventQuery"), ENTRY(event_elapsed, "cuEventElapsedTime"),
-    ENTRY(module_load, "cuModuleLoadData"), ENTRY(module_unload, "cuModuleUnload"), ENTRY(module_function, "cuModuleGetFunction"),
+    ENTRY(init, "cuInit"),
+    ENTRY(driver_version, "cuDriverGetVersion"),
+    ENTRY(error_name, "cuGetErrorName"),
+    ENTRY(error_string, "cuGetErrorString"),
+    ENTRY(device_count, "cuDeviceGetCount"),
+    ENTRY(device_get, "cuDeviceGet"),
+    ENTRY(device_name, "cuDeviceGetName"),
+    ENTRY(device_memory, "cuDeviceTotalMem_v2"),
+    ENTRY(device_attribute, "cuDeviceGetAttribute"),
+    ENTRY(context_retain, "cuDevicePrimaryCtxRetain"),
+    ENTRY(context_release, "cuDevicePrimaryCtxRelease_v2"),
+    ENTRY(context_set, "cuCtxSetCurrent"),
+    ENTRY(context_synchronize, "cuCtxSynchronize"),
+    ENTRY(memory_allocate, "cuMemAlloc_v2"),
+    ENTRY(memory_free, "cuMemFree_v2"),
+    ENTRY(memory_info, "cuMemGetInfo_v2"),
+    ENTRY(copy_to_device, "cuMemcpyHtoDAsync_v2"),
+    ENTRY(copy_to_host, "cuMemcpyDtoHAsync_v2"),
+    ENTRY(copy_within, "cuMemcpyDtoDAsync_v2"),
+    ENTRY(fill, "cuMemsetD8Async"),
+    ENTRY(stream_create, "cuStreamCreateWithPriority"),
+    ENTRY(stream_destroy, "cuStreamDestroy_v2"),
+    ENTRY(stream_synchronize, "cuStreamSynchronize"),
+    ENTRY(stream_wait_event, "cuStreamWaitEvent"),
+    ENTRY(event_create, "cuEventCreate"),
+    ENTRY(event_destroy, "cuEventDestroy_v2"),
+    ENTRY(event_record, "cuEventRecord"),
+    ENTRY(event_synchronize, "cuEventSynchronize"),
+    ENTRY(event_query, "cuEventQuery"),
+    ENTRY(event_elapsed, "cuEventElapsedTime"),
+    ENTRY(module_load, "cuModuleLoadData"),
+    ENTRY(module_unload, "cuModuleUnload"),
+    ENTRY(module_function, "cuModuleGetFunction"),
     ENTRY(launch, "cuLaunchKernel"),
 };
 #undef ENTRY
 
-#define ENTRY(member, name) {name, offsetof(fai_nvrtc, member)}
+#define ENTRY(member, name)                                                                                                      \
+    { name, offsetof(fai_nvrtc, member) }
 static const symbol nvrtc_symbols[] = {
-    ENTRY(version, "nvrtcVersion"), ENTRY(error_string, "nvrtcGetErrorString"), ENTRY(arch_count, "nvrtcGetNumSupportedArchs"),
-    ENTRY(archs, "nvrtcGetSupportedArchs"), ENTRY(create, "nvrtcCreateProgram"), ENTRY(destroy, "nvrtcDestroyProgram"),
-    ENTRY(compile, "nvrtcCompileProgram"), ENTRY(log_size, "nvrtcGetProgramLogSize"), ENTRY(log, "nvrtcGetProgramLog"),
-    ENTRY(cubin_size, "nvrtcGetCUBINSize"), ENTRY(cubin, "nvrtcGetCUBIN"), ENTRY(ptx_size, "nvrtcGetPTXSize"),
+    ENTRY(version, "nvrtcVersion"),
+    ENTRY(error_string, "nvrtcGetErrorString"),
+    ENTRY(arch_count, "nvrtcGetNumSupportedArchs"),
+    ENTRY(archs, "nvrtcGetSupportedArchs"),
+    ENTRY(create, "nvrtcCreateProgram"),
+    ENTRY(destroy, "nvrtcDestroyProgram"),
+    ENTRY(compile, "nvrtcCompileProgram"),
+    ENTRY(log_size, "nvrtcGetProgramLogSize"),
+    ENTRY(log, "nvrtcGetProgramLog"),
+    ENTRY(cubin_size, "nvrtcGetCUBINSize"),
+    ENTRY(cubin, "nvrtcGetCUBIN"),
+    ENTRY(ptx_size, "nvrtcGetPTXSize"),
     ENTRY(ptx, "nvrtcGetPTX"),
 };
 #undef ENTRY
@@ -93,8 +123,10 @@ static bool load_simulator(char *why, size_t n) {
     snprintf(file, sizeof file, "%slibfacula_sim.so", folder);
     simulator = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!simulator) {
-        snprintf(why, n, "FACULA_SIM is set, but the simulated driver can't be opened: %s. It is installed beside the library; "
-                 "unset FACULA_SIM to use real devices", dlerror());
+        snprintf(why, n,
+                 "FACULA_SIM is set, but the simulated driver can't be opened: %s. It is installed beside the library; "
+                 "unset FACULA_SIM to use real devices",
+                 dlerror());
         return false;
     }
     return resolve(simulator, file, simulator_symbols, COUNT(simulator_symbols), &fai_cuda_sim, why, n) &&
@@ -153,7 +185,8 @@ bool fai_cuda_load_nvrtc(char *why, size_t n) {
     if (fai_cuda_nvrtc.compile) return true;
     void *library = simulator ? simulator : open_nvrtc();
     if (!library) {
-        snprintf(why, n, "NVRTC, CUDA's run-time compiler, was not found (libnvrtc.so.13 or .12), and kernels are compiled with it: "
+        snprintf(why, n,
+                 "NVRTC, CUDA's run-time compiler, was not found (libnvrtc.so.13 or .12), and kernels are compiled with it: "
                  "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc`, or set CUDA_HOME");
         return false;
     }

@@ -5,7 +5,8 @@
  *   FACULA_SIM_MEMORY=256MiB             bytes of each device (KiB, MiB, GiB or plain bytes; 1 GiB if not given)
  *   FACULA_SIM_MODE=lazy|eager           lazy (the default): work runs only when something waits for it
  *   FACULA_SIM_SEED=7                    which stream goes first; 0 (the default): nothing runs earlier than it must
- *   FACULA_SIM_FAULTS=alloc:5,late:7+    the 5th allocation fails, the 7th and all later launches fail after they were accepted */
+ *   FACULA_SIM_FAULTS=alloc:5,late:7+    the 5th allocation fails; launches fail after they
+ *                                        were accepted, from the 7th on */
 #include "sim.h"
 #include <ctype.h>
 #include <stdarg.h>
@@ -25,9 +26,7 @@ CUresult sim_fail(CUresult error, const char *format, ...) {
     return error;
 }
 
-const char *facula_sim_error_text(void) {
-    return text;
-}
+const char *facula_sim_error_text(void) { return text; }
 
 uint64_t sim_draw(uint64_t *state) { /* splitmix64 */
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -40,7 +39,11 @@ uint64_t sim_draw(uint64_t *state) { /* splitmix64 */
 
 enum { MAX_FAULTS = 64 };
 static const char *const fault_names[SIM_FAULT_KINDS] = {"alloc", "launch", "late", "copy", "lost", "build", "flip"};
-typedef struct fault { sim_fault kind; int n; bool sticky; } fault;
+typedef struct fault {
+    sim_fault kind;
+    int n;
+    bool sticky;
+} fault;
 static fault faults[MAX_FAULTS];
 static int nfaults;
 static int seen[SIM_FAULT_KINDS];
@@ -58,7 +61,8 @@ bool sim_fault_now(sim_fault kind, int *number) {
 static bool parse_fault(const char *word, size_t length, fault *out) {
     for (int kind = 0; kind < SIM_FAULT_KINDS; kind++) {
         size_t n = strlen(fault_names[kind]);
-        if (length < n + 2 || strncmp(word, fault_names[kind], n) || word[n] != ':' || !isdigit((unsigned char)word[n + 1])) continue;
+        if (length < n + 2 || strncmp(word, fault_names[kind], n) || word[n] != ':' || !isdigit((unsigned char)word[n + 1]))
+            continue;
         char *end;
         long value = strtol(word + n + 1, &end, 10);
         out->kind = (sim_fault)kind;
@@ -117,11 +121,25 @@ static uint64_t count_pending(void) {
 uint64_t facula_sim_count(const char *kind) {
     pthread_mutex_lock(&sim.lock);
     const sim_counts *c = &sim.counts;
-    const struct { const char *name; uint64_t value; } table[] = {
-        {"alloc", c->alloc}, {"free", c->free}, {"launch", c->launch}, {"run", c->run}, {"copy_to_device", c->to_device},
-        {"copy_to_host", c->to_host}, {"copy_within", c->within}, {"fill", c->fill}, {"copy", c->to_device + c->to_host + c->within},
-        {"wait", c->wait}, {"build", c->build}, {"injected", c->injected}, {"live", count_live(false)},
-        {"live_bytes", count_live(true)}, {"pending", count_pending()},
+    const struct {
+        const char *name;
+        uint64_t value;
+    } table[] = {
+        {"alloc", c->alloc},
+        {"free", c->free},
+        {"launch", c->launch},
+        {"run", c->run},
+        {"copy_to_device", c->to_device},
+        {"copy_to_host", c->to_host},
+        {"copy_within", c->within},
+        {"fill", c->fill},
+        {"copy", c->to_device + c->to_host + c->within},
+        {"wait", c->wait},
+        {"build", c->build},
+        {"injected", c->injected},
+        {"live", count_live(false)},
+        {"live_bytes", count_live(true)},
+        {"pending", count_pending()},
     };
     uint64_t value = UINT64_MAX; /* no such kind */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
@@ -137,7 +155,10 @@ const char *facula_sim_device_type(int ordinal) {
 /* ---- the environment ---- */
 
 static bool parse_bytes(const char *word, uint64_t *out) {
-    static const struct { const char *unit; int shift; } units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
+    static const struct {
+        const char *unit;
+        int shift;
+    } units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
     char *end;
     if (!isdigit((unsigned char)*word)) return false;
     unsigned long long value = strtoull(word, &end, 10);
@@ -192,9 +213,7 @@ static void hide_devices(const char *visible) {
 static CUresult opened;
 static char opened_text[SIM_TEXT];
 
-static void in_child(void) {
-    sim.forked = true;
-}
+static void in_child(void) { sim.forked = true; }
 
 static CUresult read_environment(void) {
     const char *spec = getenv("FACULA_SIM"), *memory = getenv("FACULA_SIM_MEMORY"), *mode = getenv("FACULA_SIM_MODE");
@@ -202,18 +221,23 @@ static CUresult read_environment(void) {
     uint64_t limit = (uint64_t)1 << 30;
     char *end = NULL;
     if (!spec || !parse_devices(spec))
-        return sim_fail(CUDA_ERROR_INVALID_VALUE, "FACULA_SIM='%s' is not understood: write a device type and a number of devices, as in "
-                        "cuda:2 or cuda:2,xpu:1 (at most %d devices)", spec ? spec : "", SIM_DEVICES);
+        return sim_fail(CUDA_ERROR_INVALID_VALUE,
+                        "FACULA_SIM='%s' is not understood: write a device type and a number of devices, as in "
+                        "cuda:2 or cuda:2,xpu:1 (at most %d devices)",
+                        spec ? spec : "", SIM_DEVICES);
     if (memory && !parse_bytes(memory, &limit))
-        return sim_fail(CUDA_ERROR_INVALID_VALUE, "FACULA_SIM_MEMORY='%s' is not understood: write bytes, as in 268435456, 256MiB or 2GiB", memory);
+        return sim_fail(CUDA_ERROR_INVALID_VALUE,
+                        "FACULA_SIM_MEMORY='%s' is not understood: write bytes, as in 268435456, 256MiB or 2GiB", memory);
     if (mode && strcmp(mode, "lazy") && strcmp(mode, "eager"))
         return sim_fail(CUDA_ERROR_INVALID_VALUE, "FACULA_SIM_MODE='%s' is not understood: write lazy or eager", mode);
     if (seed) sim.seed = strtoull(seed, &end, 10);
     if (seed && (end == seed || *end))
         return sim_fail(CUDA_ERROR_INVALID_VALUE, "FACULA_SIM_SEED='%s' is not understood: write a whole number", seed);
     if (wrong && !parse_faults(wrong, faults, &nfaults))
-        return sim_fail(CUDA_ERROR_INVALID_VALUE, "FACULA_SIM_FAULTS='%s' is not understood: write kinds (alloc, launch, late, copy, lost, build, "
-                        "flip) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)", wrong);
+        return sim_fail(CUDA_ERROR_INVALID_VALUE,
+                        "FACULA_SIM_FAULTS='%s' is not understood: write kinds (alloc, launch, late, copy, lost, build, "
+                        "flip) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)",
+                        wrong);
     sim.eager = mode && !strcmp(mode, "eager");
     if (visible) hide_devices(visible);
     for (int i = 0; i < sim.ndevices; i++) {
@@ -222,7 +246,8 @@ static CUresult read_environment(void) {
         sim.device[i].limit = limit;
         sim.device[i].random = sim.seed * 64 + (uint64_t)i;
         if (!sim_reserve(&sim.device[i]))
-            return sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "no room in the address space for device %d of %llu bytes", i, (unsigned long long)limit);
+            return sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "no room in the address space for device %d of %llu bytes", i,
+                            (unsigned long long)limit);
     }
     pthread_atfork(NULL, NULL, in_child);
     return CUDA_SUCCESS;

@@ -10,13 +10,14 @@ typedef CUcontext context; /* a sim_device behind CUDA's name */
 static __thread sim_device *current __attribute__((tls_model("global-dynamic")));
 static pthread_mutex_t retain_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static sim_device *device_of(context c) {
-    return (sim_device *)(void *)c;
-}
+static sim_device *device_of(context c) { return (sim_device *)(void *)c; }
 
 /* ---- errors ---- */
 
-static const struct { CUresult code; const char *name, *text; } errors[] = {
+static const struct {
+    CUresult code;
+    const char *name, *text;
+} errors[] = {
     {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
     {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
@@ -46,18 +47,15 @@ static CUresult find_error(CUresult code, const char **name, const char **text) 
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-SIM_API CUresult cuGetErrorName(CUresult code, const char **name) {
-    return find_error(code, name, NULL);
-}
+SIM_API CUresult cuGetErrorName(CUresult code, const char **name) { return find_error(code, name, NULL); }
 
-SIM_API CUresult cuGetErrorString(CUresult code, const char **text) {
-    return find_error(code, NULL, text);
-}
+SIM_API CUresult cuGetErrorString(CUresult code, const char **text) { return find_error(code, NULL, text); }
 
 /* ---- devices and contexts ---- */
 
 static CUresult ready(void) {
-    if (sim.forked) return sim_fail(CUDA_ERROR_NOT_INITIALIZED, "this process was forked from one that used the simulated devices");
+    if (sim.forked)
+        return sim_fail(CUDA_ERROR_NOT_INITIALIZED, "this process was forked from one that used the simulated devices");
     return sim_open();
 }
 
@@ -130,8 +128,10 @@ SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
     sim_device *d = &sim.device[device];
     pthread_mutex_lock(&retain_lock);
     pthread_mutex_lock(&sim.lock);
-    if (d->lost) bad = sim_fail(d->dead, "%s", d->dead_text);
-    else if (d->retained == 0) bad = sim_start(d);
+    if (d->lost)
+        bad = sim_fail(d->dead, "%s", d->dead_text);
+    else if (d->retained == 0)
+        bad = sim_start(d);
     if (!bad) d->retained++;
     pthread_mutex_unlock(&sim.lock);
     pthread_mutex_unlock(&retain_lock);
@@ -144,8 +144,10 @@ SIM_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     if (bad) return bad;
     sim_device *d = &sim.device[device];
     pthread_mutex_lock(&retain_lock);
-    if (d->retained == 0) bad = sim_fail(CUDA_ERROR_INVALID_CONTEXT, "device %d has no primary context", device);
-    else if (--d->retained == 0) sim_stop(d);
+    if (d->retained == 0)
+        bad = sim_fail(CUDA_ERROR_INVALID_CONTEXT, "device %d has no primary context", device);
+    else if (--d->retained == 0)
+        sim_stop(d);
     pthread_mutex_unlock(&retain_lock);
     return bad;
 }
@@ -162,8 +164,10 @@ static CUresult enter(void) {
     if (bad) return bad;
     if (!current) return sim_fail(CUDA_ERROR_INVALID_CONTEXT, "no context is current on this thread");
     pthread_mutex_lock(&sim.lock);
-    if (!current->streams) bad = sim_fail(CUDA_ERROR_INVALID_CONTEXT, "the context was released");
-    else if (current->dead) bad = sim_fail(current->dead, "%s", current->dead_text);
+    if (!current->streams)
+        bad = sim_fail(CUDA_ERROR_INVALID_CONTEXT, "the context was released");
+    else if (current->dead)
+        bad = sim_fail(current->dead, "%s", current->dead_text);
     if (bad) pthread_mutex_unlock(&sim.lock);
     return bad;
 }
@@ -206,9 +210,12 @@ SIM_API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
     if (bad) return bad;
     sim.counts.alloc++;
     if ((bad = maybe_lost()) != CUDA_SUCCESS) return leave(bad);
-    if (sim_fault_now(SIM_FAULT_ALLOC, &number)) bad = sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "injected fault alloc:%d", number);
-    else if (bytes == 0) bad = sim_fail(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");
-    else bad = sim_allocate(current, bytes, &found);
+    if (sim_fault_now(SIM_FAULT_ALLOC, &number))
+        bad = sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "injected fault alloc:%d", number);
+    else if (bytes == 0)
+        bad = sim_fail(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");
+    else
+        bad = sim_allocate(current, bytes, &found);
     *address = found;
     return leave(bad);
 }
@@ -221,8 +228,11 @@ SIM_API CUresult cuMemFree_v2(CUdeviceptr address) {
     sim.counts.free++;
     sim_drain(current);
     bool found = sim_free(current, address); /* on a dead device too, so that counts of live memory stay true */
-    if (current->dead) bad = sim_fail(current->dead, "%s", current->dead_text);
-    else if (!found && address) bad = sim_fail(CUDA_ERROR_INVALID_VALUE, "0x%llx is not the start of a live allocation of device %d", address, current->ordinal);
+    if (current->dead)
+        bad = sim_fail(current->dead, "%s", current->dead_text);
+    else if (!found && address)
+        bad = sim_fail(CUDA_ERROR_INVALID_VALUE, "0x%llx is not the start of a live allocation of device %d", address,
+                       current->ordinal);
     return leave(bad);
 }
 
@@ -240,25 +250,28 @@ SIM_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
 static CUresult find_stream(CUstream *stream) {
     CUstream s = current->streams;
     while (s->next && s != *stream) s = s->next;
-    if (*stream && s != *stream) return sim_fail(CUDA_ERROR_INVALID_HANDLE, "the stream is not one of device %d", current->ordinal);
+    if (*stream && s != *stream)
+        return sim_fail(CUDA_ERROR_INVALID_HANDLE, "the stream is not one of device %d", current->ordinal);
     *stream = s;
     return CUDA_SUCCESS;
 }
 
 static CUresult check_range(CUdeviceptr address, size_t bytes) {
     if (sim_translate(current, address, bytes)) return CUDA_SUCCESS;
-    return sim_fail(CUDA_ERROR_INVALID_VALUE, "bytes [0x%llx, 0x%llx) do not lie in one live allocation of device %d", address, address + bytes,
-                    current->ordinal);
+    return sim_fail(CUDA_ERROR_INVALID_VALUE, "bytes [0x%llx, 0x%llx) do not lie in one live allocation of device %d", address,
+                    address + bytes, current->ordinal);
 }
 
 /* The part that all copies share; on success the lock is held, and the operation made and not yet queued. */
-static CUresult begin_copy(sim_kind kind, CUdeviceptr to, CUdeviceptr from, size_t bytes, size_t data_bytes, CUstream *stream, sim_op **out) {
+static CUresult begin_copy(sim_kind kind, CUdeviceptr to, CUdeviceptr from, size_t bytes, size_t data_bytes, CUstream *stream,
+                           sim_op **out) {
     CUresult bad = enter();
     int number;
     if (bad) return bad;
     bad = find_stream(stream);
     if (!bad) bad = maybe_lost();
-    if (!bad && sim_fault_now(SIM_FAULT_COPY, &number)) bad = sim_fail(CUDA_ERROR_OPERATING_SYSTEM, "injected fault copy:%d", number);
+    if (!bad && sim_fault_now(SIM_FAULT_COPY, &number))
+        bad = sim_fail(CUDA_ERROR_OPERATING_SYSTEM, "injected fault copy:%d", number);
     if (!bad && to) bad = check_range(to, bytes);
     if (!bad && from) bad = check_range(from, bytes);
     if (!bad && !to && !from) bad = sim_fail(CUDA_ERROR_INVALID_VALUE, "the device address is null");
@@ -323,7 +336,8 @@ SIM_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, in
     (void)priority;
     CUresult bad = enter();
     if (bad) return bad;
-    if (flags != CU_STREAM_NON_BLOCKING) return leave(sim_fail(CUDA_ERROR_NOT_SUPPORTED, "the simulator has only CU_STREAM_NON_BLOCKING streams"));
+    if (flags != CU_STREAM_NON_BLOCKING)
+        return leave(sim_fail(CUDA_ERROR_NOT_SUPPORTED, "the simulator has only CU_STREAM_NON_BLOCKING streams"));
     *stream = sim_stream_new(current);
     return leave(*stream ? CUDA_SUCCESS : sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "the host has no memory for a stream"));
 }
@@ -383,7 +397,8 @@ SIM_API CUresult cuEventRecord(CUevent event, CUstream stream) {
     CUresult bad = enter();
     if (bad) return bad;
     bad = find_stream(&stream);
-    if (!bad && event->device != current) bad = sim_fail(CUDA_ERROR_INVALID_HANDLE, "the event belongs to device %d", event->device->ordinal);
+    if (!bad && event->device != current)
+        bad = sim_fail(CUDA_ERROR_INVALID_HANDLE, "the event belongs to device %d", event->device->ordinal);
     if (bad) return leave(bad);
     sim_op *op = sim_op_new(SIM_RECORD, 0);
     sim_record *record = calloc(1, sizeof *record);
@@ -426,7 +441,8 @@ SIM_API CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent 
     CUresult bad = enter();
     if (bad) return bad;
     if (!start->record || !end->record) return leave(sim_fail(CUDA_ERROR_INVALID_HANDLE, "an event was never recorded"));
-    if (!start->record->done || !end->record->done) return leave(sim_fail(CUDA_ERROR_NOT_READY, "an event has not come yet: wait for it first"));
+    if (!start->record->done || !end->record->done)
+        return leave(sim_fail(CUDA_ERROR_NOT_READY, "an event has not come yet: wait for it first"));
     *milliseconds = (float)((double)((int64_t)(end->record->nanoseconds - start->record->nanoseconds)) / 1e6);
     return leave(CUDA_SUCCESS);
 }
@@ -485,26 +501,31 @@ SIM_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, cons
     return leave(sim_fail(CUDA_ERROR_NOT_FOUND, "the program '%s' has no kernel '%s'", module->family, name));
 }
 
-static CUresult check_launch(CUfunction function, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, void **arguments,
-                             void **extra) {
+static CUresult check_launch(CUfunction function, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
+                             void **arguments, void **extra) {
     const fa_kernel_entry *kernel = function->kernel;
     if (function->device != current)
         return sim_fail(CUDA_ERROR_INVALID_HANDLE, "kernel %s was loaded on device %d", kernel->name, function->device->ordinal);
-    if (!arguments || extra) return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s: arguments must come as a list of pointers", kernel->name);
+    if (!arguments || extra)
+        return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s: arguments must come as a list of pointers", kernel->name);
     if (grid[0] < 1 || grid[0] > INT32_MAX || grid[1] != 1 || grid[2] != 1)
         return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s: a grid of %u x %u x %u", kernel->name, grid[0], grid[1], grid[2]);
     if (block[0] != (unsigned)kernel->group_size || block[1] != 1 || block[2] != 1 || shared_bytes)
-        return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s has work-groups of %d, the launch of %u x %u x %u with %u bytes of shared memory",
+        return sim_fail(CUDA_ERROR_INVALID_VALUE,
+                        "kernel %s has work-groups of %d, the launch of %u x %u x %u with %u bytes of shared memory",
                         kernel->name, kernel->group_size, block[0], block[1], block[2], shared_bytes);
     const fa_plan *plan = arguments[0];
     if (function->row >= 0 && plan->row != function->row)
-        return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s was built for row %d, the plan is for row %d", kernel->name, function->row, plan->row);
-    if (plan->nviews < 0 || plan->nviews > FA_PLAN_VIEWS) return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s: a plan of %d views", kernel->name, plan->nviews);
+        return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s was built for row %d, the plan is for row %d", kernel->name,
+                        function->row, plan->row);
+    if (plan->nviews < 0 || plan->nviews > FA_PLAN_VIEWS)
+        return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s: a plan of %d views", kernel->name, plan->nviews);
     return CUDA_SUCCESS;
 }
 
-SIM_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                                unsigned block_z, unsigned shared_bytes, CUstream stream, void **arguments, void **extra) {
+SIM_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                                unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **arguments,
+                                void **extra) {
     const fa_kernel_entry *kernel = function->kernel;
     const unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
     int number;
@@ -530,9 +551,38 @@ SIM_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned g
 
 /* The compiler's proof that these are the functions that the backend calls. */
 const fai_cuda_driver sim_driver_check = {
-    cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceTotalMem_v2,
-    cuDeviceGetAttribute, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease_v2, cuCtxSetCurrent, cuCtxSynchronize, cuMemAlloc_v2,
-    cuMemFree_v2, cuMemGetInfo_v2, cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyDtoDAsync_v2, cuMemsetD8Async,
-    cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamSynchronize, cuStreamWaitEvent, cuEventCreate, cuEventDestroy_v2,
-    cuEventRecord, cuEventSynchronize, cuEventQuery, cuEventElapsedTime, cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuLaunchKernel,
+    cuInit,
+    cuDriverGetVersion,
+    cuGetErrorName,
+    cuGetErrorString,
+    cuDeviceGetCount,
+    cuDeviceGet,
+    cuDeviceGetName,
+    cuDeviceTotalMem_v2,
+    cuDeviceGetAttribute,
+    cuDevicePrimaryCtxRetain,
+    cuDevicePrimaryCtxRelease_v2,
+    cuCtxSetCurrent,
+    cuCtxSynchronize,
+    cuMemAlloc_v2,
+    cuMemFree_v2,
+    cuMemGetInfo_v2,
+    cuMemcpyHtoDAsync_v2,
+    cuMemcpyDtoHAsync_v2,
+    cuMemcpyDtoDAsync_v2,
+    cuMemsetD8Async,
+    cuStreamCreateWithPriority,
+    cuStreamDestroy_v2,
+    cuStreamSynchronize,
+    cuStreamWaitEvent,
+    cuEventCreate,
+    cuEventDestroy_v2,
+    cuEventRecord,
+    cuEventSynchronize,
+    cuEventQuery,
+    cuEventElapsedTime,
+    cuModuleLoadData,
+    cuModuleUnload,
+    cuModuleGetFunction,
+    cuLaunchKernel,
 };

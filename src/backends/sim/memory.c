@@ -25,8 +25,10 @@ static size_t upper_bound(const sim_device *device, uint64_t address) {
     size_t low = 0, high = device->nblocks;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (device->blocks[middle].address > address) high = middle;
-        else low = middle + 1;
+        if (device->blocks[middle].address > address)
+            high = middle;
+        else
+            low = middle + 1;
     }
     return low;
 }
@@ -44,9 +46,7 @@ char *sim_translate(const sim_device *device, uint64_t address, uint64_t bytes) 
     return block->memory + (address - block->address);
 }
 
-static uint64_t rounded(uint64_t bytes) {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
+static uint64_t rounded(uint64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 /* A free range of that many addresses at or after `from`, with an unused one behind it; 0 if there is none. */
 static uint64_t find_gap(const sim_device *device, uint64_t from, uint64_t bytes) {
@@ -93,7 +93,8 @@ static bool grow_table(sim_device *device) {
 CUresult sim_allocate(sim_device *device, size_t bytes, uint64_t *address) {
     sim_block block = {.bytes = bytes};
     if (bytes > device->limit || rounded(bytes) > device->limit - device->used)
-        return sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "%llu of %llu bytes are in use", (unsigned long long)device->used, (unsigned long long)device->limit);
+        return sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "%llu of %llu bytes are in use", (unsigned long long)device->used,
+                        (unsigned long long)device->limit);
     block.address = find_gap(device, device->cursor, rounded(bytes));
     if (!block.address) block.address = find_gap(device, device->base, rounded(bytes));
     if (!block.address || !grow_table(device) || !map_memory(&block))

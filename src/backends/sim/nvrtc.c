@@ -53,8 +53,8 @@ SIM_API nvrtcResult nvrtcGetSupportedArchs(int *archs) {
     return NVRTC_SUCCESS;
 }
 
-SIM_API nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *text, const char *name, int nheaders, const char *const *headers,
-                                       const char *const *header_names) {
+SIM_API nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *text, const char *name, int nheaders,
+                                       const char *const *headers, const char *const *header_names) {
     (void)headers;
     (void)header_names;
     if (nheaders) return NVRTC_ERROR_INVALID_INPUT;
@@ -80,7 +80,8 @@ SIM_API nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
  * returned. */
 static const char *read_definitions(sim_image *image, int noptions, const char *const *options) {
     for (int i = 0; i < noptions; i++) {
-        if (sscanf(options[i], "-DFA_ROW=%d", &image->row) == 1 || sscanf(options[i], "-DFA_INSTANCE=%d", &image->instance) == 1) continue;
+        if (sscanf(options[i], "-DFA_ROW=%d", &image->row) == 1 || sscanf(options[i], "-DFA_INSTANCE=%d", &image->instance) == 1)
+            continue;
         if (!strncmp(options[i], "-D", 2) || !strncmp(options[i], "--define-macro", 14)) return options[i];
     }
     return NULL;
@@ -93,11 +94,16 @@ SIM_API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int noptions, cons
     sim.counts.build++;
     bool fail = sim_fault_now(SIM_FAULT_BUILD, &number);
     pthread_mutex_unlock(&sim.lock);
-    if (fail) snprintf(program->log, sizeof program->log, "%s: injected fault build:%d", program->name, number);
-    else if (definition) snprintf(program->log, sizeof program->log, "%s: the simulator has only the generic kernels, without %s", program->name, definition);
+    if (fail)
+        snprintf(program->log, sizeof program->log, "%s: injected fault build:%d", program->name, number);
+    else if (definition)
+        snprintf(program->log, sizeof program->log, "%s: the simulator has only the generic kernels, without %s", program->name,
+                 definition);
     else if (!find_program(program->image.hash))
-        snprintf(program->log, sizeof program->log, "%s: the simulator needs no compiler and has only its own kernels; this text is not one of them", program->name);
-    else program->compiled = true;
+        snprintf(program->log, sizeof program->log,
+                 "%s: the simulator needs no compiler and has only its own kernels; this text is not one of them", program->name);
+    else
+        program->compiled = true;
     sim_fail(CUDA_SUCCESS, "%s", program->compiled ? "" : program->log);
     return program->compiled ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
 }
@@ -138,6 +144,17 @@ SIM_API nvrtcResult nvrtcGetPTX(nvrtcProgram program, char *ptx) {
 
 /* The compiler's proof that these are the functions that the backend calls. */
 const fai_nvrtc sim_nvrtc_check = {
-    nvrtcVersion, nvrtcGetErrorString, nvrtcGetNumSupportedArchs, nvrtcGetSupportedArchs, nvrtcCreateProgram, nvrtcDestroyProgram,
-    nvrtcCompileProgram, nvrtcGetProgramLogSize, nvrtcGetProgramLog, nvrtcGetCUBINSize, nvrtcGetCUBIN, nvrtcGetPTXSize, nvrtcGetPTX,
+    nvrtcVersion,
+    nvrtcGetErrorString,
+    nvrtcGetNumSupportedArchs,
+    nvrtcGetSupportedArchs,
+    nvrtcCreateProgram,
+    nvrtcDestroyProgram,
+    nvrtcCompileProgram,
+    nvrtcGetProgramLogSize,
+    nvrtcGetProgramLog,
+    nvrtcGetCUBINSize,
+    nvrtcGetCUBIN,
+    nvrtcGetPTXSize,
+    nvrtcGetPTX,
 };

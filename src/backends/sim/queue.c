@@ -3,7 +3,8 @@
  * A stream is a list of operations. An operation is ready when it is the first of its stream, somebody needs it (or the mode is
  * eager), and the event that it waits for, if any, has come. The worker takes one ready operation after the other; the seed
  * chooses among streams. In lazy mode "needed" is moved by waits only, so nothing runs that nobody has waited for; with a
- * seed other than 0 a wait also lets other streams of the device run on to a place drawn at random, as they might on a real device.
+ * seed other than 0 a wait also lets other streams of the device run on to a place drawn at random, as a
+ * real device might.
  *
  * A launch that fails late stops its stream: what is queued behind it is not run, and the next wait for that stream returns
  * the error and drops the rest. Streams that wait for an event of it fail with it. A dead device drops everything. */
@@ -46,8 +47,10 @@ static void stream_forget(CUstream stream) {
 
 void sim_stream_release(CUstream stream) {
     stream->destroyed = true;
-    if (stream->head) sim_demand(stream, stream->last);
-    else stream_forget(stream);
+    if (stream->head)
+        sim_demand(stream, stream->last);
+    else
+        stream_forget(stream);
 }
 
 /* ---- who is needed ---- */
@@ -150,7 +153,8 @@ static void step(sim_device *device, CUstream stream) {
     bool dropped = device->dead || stream->error || op->seq <= stream->discard;
     CUresult bad = CUDA_SUCCESS;
     if (!dropped && op->fail_late) {
-        snprintf(stream->text, sizeof stream->text, "kernel %s (launch %llu) failed: an injected fault", op->kernel->name, (unsigned long long)op->number);
+        snprintf(stream->text, sizeof stream->text, "kernel %s (launch %llu) failed: an injected fault", op->kernel->name,
+                 (unsigned long long)op->number);
         stream->error = CUDA_ERROR_LAUNCH_FAILED;
         stream->failure = ++sim.failures;
         sim.told[stream->failure % SIM_FAILURES] = false;
@@ -170,9 +174,12 @@ static void *worker(void *argument) {
     pthread_mutex_lock(&sim.lock);
     for (;;) {
         CUstream stream = choose(device);
-        if (stream) step(device, stream);
-        else if (device->stop) break;
-        else pthread_cond_wait(&sim.work, &sim.lock);
+        if (stream)
+            step(device, stream);
+        else if (device->stop)
+            break;
+        else
+            pthread_cond_wait(&sim.work, &sim.lock);
     }
     pthread_mutex_unlock(&sim.lock);
     return NULL;
@@ -230,8 +237,10 @@ void sim_push(CUstream stream, sim_op *op) {
         op->record->seq = op->seq;
         op->record->stream = op->record->owner = stream;
     }
-    if (stream->tail) stream->tail->next = op;
-    else stream->head = op;
+    if (stream->tail)
+        stream->tail->next = op;
+    else
+        stream->head = op;
     stream->tail = op;
     stream->count++;
     stream->bytes += op->data_bytes;

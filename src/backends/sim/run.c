@@ -5,26 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const fa_plan *plan_of(const sim_op *op) {
-    return (const fa_plan *)(const void *)op->data;
-}
+static const fa_plan *plan_of(const sim_op *op) { return (const fa_plan *)(const void *)op->data; }
 
 /* What is wrong with an address that is not in a live allocation. */
 static const char *reason(const sim_device *device, uint64_t address) {
     for (int i = 0; i < sim.ndevices; i++)
         if (&sim.device[i] != device && sim_find(&sim.device[i], address)) return "it belongs to another device";
-    if (address >= device->base && address < device->base + device->room) return sim_find(device, address) ? "it runs past the end of its allocation" : "that memory is not allocated (freed, or past an end)";
+    if (address >= device->base && address < device->base + device->room)
+        return sim_find(device, address) ? "it runs past the end of its allocation"
+                                         : "that memory is not allocated (freed, or past an end)";
     return address ? "it is no address of this device" : "it is null";
 }
 
-static CUresult illegal(const sim_device *device, const sim_op *op, int argument, uint64_t low, uint64_t high, uint64_t shown, char *why, size_t n) {
+static CUresult illegal(const sim_device *device, const sim_op *op, int argument, uint64_t low, uint64_t high, uint64_t shown,
+                        char *why, size_t n) {
     snprintf(why, n, "kernel %s (launch %llu), argument %d: bytes [0x%llx, 0x%llx) of device %d: %s", op->kernel->name,
-             (unsigned long long)op->number, argument, (unsigned long long)low, (unsigned long long)high, device->ordinal, reason(device, shown));
+             (unsigned long long)op->number, argument, (unsigned long long)low, (unsigned long long)high, device->ordinal,
+             reason(device, shown));
     return CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 /* A private copy of a table of pointers, translated. */
-static CUresult prepare_table(sim_device *device, const sim_op *op, int k, const char *memory, sim_prepared *out, char *why, size_t n) {
+static CUresult prepare_table(sim_device *device, const sim_op *op, int k, const char *memory, sim_prepared *out, char *why,
+                              size_t n) {
     const fa_plan_view *view = &plan_of(op)->view[k];
     size_t count = (size_t)view->size[0];
     fa_table_entry *copy = malloc(count * sizeof *copy + 1);
@@ -54,7 +57,8 @@ static CUresult prepare_pointer(sim_device *device, const sim_op *op, int k, sim
     const fa_plan_view *view = &plan->view[k];
     uint64_t address = op->pointer[k], low = address + (uint64_t)view->low, bytes = (uint64_t)(view->high - view->low);
     int kind = k < plan->nviews ? view->kind : FA_VIEW_NONE;
-    bool table = kind == FA_VIEW_TABLE, spans = (kind == FA_VIEW_TENSOR && view->high > view->low) || (table && view->size[0] > 0);
+    bool table = kind == FA_VIEW_TABLE,
+         spans = (kind == FA_VIEW_TENSOR && view->high > view->low) || (table && view->size[0] > 0);
     out->pointer[k] = NULL;
     if (kind == FA_VIEW_SCALAR) return CUDA_SUCCESS;
     if (!spans) { /* nothing may be touched through it, or the plan says nothing about it: a live address will do */
@@ -64,7 +68,8 @@ static CUresult prepare_pointer(sim_device *device, const sim_op *op, int k, sim
         return illegal(device, op, k, address, address + 1, address, why, n);
     }
     if (table && (view->low != 0 || view->high != view->size[0] * (fa_i64)sizeof(fa_table_entry))) {
-        snprintf(why, n, "kernel %s, argument %d: a table of %lld entries with bytes [%lld, %lld)", op->kernel->name, k, view->size[0], view->low, view->high);
+        snprintf(why, n, "kernel %s, argument %d: a table of %lld entries with bytes [%lld, %lld)", op->kernel->name, k,
+                 view->size[0], view->low, view->high);
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     char *memory = address ? sim_translate(device, low, bytes) : NULL;
@@ -79,8 +84,8 @@ static CUresult prepare_copy(sim_device *device, const sim_op *op, sim_prepared 
         if (!op->pointer[k]) continue;
         out->pointer[k] = sim_translate(device, op->pointer[k], op->bytes);
         if (out->pointer[k]) continue;
-        snprintf(why, n, "copy of %zu bytes at 0x%llx of device %d: %s", op->bytes, (unsigned long long)op->pointer[k], device->ordinal,
-                 reason(device, op->pointer[k]));
+        snprintf(why, n, "copy of %zu bytes at 0x%llx of device %d: %s", op->bytes, (unsigned long long)op->pointer[k],
+                 device->ordinal, reason(device, op->pointer[k]));
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     return CUDA_SUCCESS;

@@ -22,14 +22,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SIM_API __attribute__((visibility("default")))
+#define SIM_API                         __attribute__((visibility("default")))
 #define SIM_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
 
 enum { SIM_DEVICES = 64, SIM_MULTIPROCESSORS = 4, SIM_THREADS = 1024, SIM_WARP = 32, SIM_MAJOR = 8, SIM_MINOR = 0 };
 enum { SIM_POINTERS = 8, SIM_QUEUE_OPS = 1024, SIM_TEXT = 512, SIM_FAILURES = 1024 };
 #define SIM_QUEUE_BYTES ((size_t)64 << 20) /* of host data that waits in one stream */
 
-typedef struct sim_block {  /* a live allocation */
+typedef struct sim_block {   /* a live allocation */
     uint64_t address, bytes; /* exactly what was asked for */
     char *memory;            /* what stands behind the address */
     char *mapping;
@@ -37,17 +37,17 @@ typedef struct sim_block {  /* a live allocation */
 } sim_block;
 
 typedef struct sim_device {
-    int ordinal, index;      /* among all, and among those of its type */
-    char type[16];           /* "cuda": FACULA_SIM's word */
+    int ordinal, index; /* among all, and among those of its type */
+    char type[16];      /* "cuda": FACULA_SIM's word */
     uint64_t base, room, limit, used, cursor;
-    sim_block *blocks;       /* sorted by address */
+    sim_block *blocks; /* sorted by address */
     size_t nblocks, blocks_room;
     struct CUstream_st *streams; /* the NULL stream is the last of the list */
     pthread_t worker;
-    int retained;            /* guarded by driver.c's own lock */
-    bool stop, lost;         /* lost: dead until facula_sim_faults */
+    int retained;    /* guarded by driver.c's own lock */
+    bool stop, lost; /* lost: dead until facula_sim_faults */
     uint64_t random;
-    CUresult dead;           /* the error that every later call gets */
+    CUresult dead; /* the error that every later call gets */
     char dead_text[SIM_TEXT];
 } sim_device;
 
@@ -56,7 +56,7 @@ typedef struct sim_record {
     int refs, queries;
     bool done;
     CUresult error;
-    uint64_t failure;        /* which late failure it carries on */
+    uint64_t failure; /* which late failure it carries on */
     uint64_t seq, nanoseconds;
     struct CUstream_st *stream, *owner; /* stream: NULL when done; owner: the same, only to be compared */
 } sim_record;
@@ -68,7 +68,7 @@ typedef struct sim_op {
     sim_kind kind;
     uint64_t seq;
     const fa_kernel_entry *kernel;
-    uint64_t number;         /* of the launch, since the start */
+    uint64_t number; /* of the launch, since the start */
     unsigned groups;
     bool fail_late, flip;
     int byte;
@@ -87,16 +87,16 @@ struct CUstream_st {
     int count;
     size_t bytes;
     uint64_t needed, done, last; /* run up to here; has run; was asked for */
-    uint64_t discard;        /* queued up to here: not run, because the host was told of an error */
+    uint64_t discard;            /* queued up to here: not run, because the host was told of an error */
     bool destroyed;
-    CUresult error;          /* of a launch that failed late, until a wait returns it */
-    uint64_t failure;        /* its number */
+    CUresult error;   /* of a launch that failed late, until a wait returns it */
+    uint64_t failure; /* its number */
     char text[SIM_TEXT];
 };
 
 struct CUevent_st {
     sim_device *device;
-    sim_record *record;      /* NULL before the first record */
+    sim_record *record; /* NULL before the first record */
 };
 
 /* A program built with -DFA_ROW=n or -DFA_INSTANCE=n holds only that row or instance; -1: all. */
@@ -120,8 +120,16 @@ struct CUmod_st {
 };
 
 /* ---- config.c ---- */
-typedef enum sim_fault { SIM_FAULT_ALLOC, SIM_FAULT_LAUNCH, SIM_FAULT_LATE, SIM_FAULT_COPY, SIM_FAULT_LOST, SIM_FAULT_BUILD, SIM_FAULT_FLIP,
-                         SIM_FAULT_KINDS } sim_fault;
+typedef enum sim_fault {
+    SIM_FAULT_ALLOC,
+    SIM_FAULT_LAUNCH,
+    SIM_FAULT_LATE,
+    SIM_FAULT_COPY,
+    SIM_FAULT_LOST,
+    SIM_FAULT_BUILD,
+    SIM_FAULT_FLIP,
+    SIM_FAULT_KINDS
+} sim_fault;
 typedef struct sim_counts {
     uint64_t alloc, free, launch, run, to_device, to_host, within, fill, wait, build, injected;
 } sim_counts;
@@ -131,16 +139,17 @@ typedef struct sim_state {
     bool forked, eager;
     int ndevices;
     uint64_t seed, seq, failures;
-    bool told[SIM_FAILURES];  /* the host knows of late failure number n % SIM_FAILURES */
+    bool told[SIM_FAILURES]; /* the host knows of late failure number n % SIM_FAILURES */
     sim_counts counts;
     sim_device device[SIM_DEVICES];
 } sim_state;
 extern sim_state sim;
-CUresult sim_open(void);                                /* reads the environment once */
+CUresult sim_open(void); /* reads the environment once */
 CUresult sim_fail(CUresult error, const char *format, ...) SIM_PRINTF(2, 3);
-bool sim_fault_now(sim_fault kind, int *number);        /* counts one; true: it shall fail */
+bool sim_fault_now(sim_fault kind, int *number); /* counts one; true: it shall fail */
 uint64_t sim_draw(uint64_t *state);
-SIM_API int facula_sim_faults(const char *spec);        /* "alloc:5,late:7+"; NULL or "": none. Revives lost devices. 0, or -1 if not understood */
+SIM_API int
+facula_sim_faults(const char *spec); /* "alloc:5,late:7+"; NULL or "": none. Revives lost devices. 0, or -1 if not understood */
 SIM_API uint64_t facula_sim_count(const char *kind);
 SIM_API const char *facula_sim_error_text(void);
 SIM_API const char *facula_sim_device_type(int ordinal);
@@ -150,18 +159,18 @@ bool sim_reserve(sim_device *device);
 CUresult sim_allocate(sim_device *device, size_t bytes, uint64_t *address);
 bool sim_free(sim_device *device, uint64_t address);
 void sim_free_all(sim_device *device);
-const sim_block *sim_find(const sim_device *device, uint64_t address); /* the live allocation that holds this byte */
+const sim_block *sim_find(const sim_device *device, uint64_t address);           /* the live allocation that holds this byte */
 char *sim_translate(const sim_device *device, uint64_t address, uint64_t bytes); /* NULL unless all lie in one live allocation */
 
 /* ---- queue.c (all under the lock, save the worker) ---- */
-CUresult sim_start(sim_device *device);                 /* the first context: worker and NULL stream */
-void sim_stop(sim_device *device);                      /* runs what is queued, joins the worker; takes and gives the lock itself */
+CUresult sim_start(sim_device *device); /* the first context: worker and NULL stream */
+void sim_stop(sim_device *device);      /* runs what is queued, joins the worker; takes and gives the lock itself */
 struct CUstream_st *sim_stream_new(sim_device *device);
-void sim_stream_release(struct CUstream_st *stream);    /* what is queued still runs */
-sim_op *sim_op_new(sim_kind kind, size_t data_bytes);   /* NULL: no memory */
+void sim_stream_release(struct CUstream_st *stream);  /* what is queued still runs */
+sim_op *sim_op_new(sim_kind kind, size_t data_bytes); /* NULL: no memory */
 void sim_push(struct CUstream_st *stream, sim_op *op);
-CUresult sim_wait(struct CUstream_st *stream);          /* runs and waits; returns and forgets a late error */
-void sim_drain(sim_device *device);                     /* runs and waits, forgets nothing */
+CUresult sim_wait(struct CUstream_st *stream); /* runs and waits; returns and forgets a late error */
+void sim_drain(sim_device *device);            /* runs and waits, forgets nothing */
 CUresult sim_wait_record(sim_record *record, sim_device *device);
 void sim_demand(struct CUstream_st *stream, uint64_t seq);
 void sim_record_drop(sim_record *record);
@@ -173,7 +182,7 @@ typedef struct sim_prepared {
     fa_table_entry *table[SIM_POINTERS];
 } sim_prepared;
 CUresult sim_prepare(sim_device *device, const sim_op *op, sim_prepared *out, char *why, size_t n); /* under the lock */
-void sim_run(const sim_op *op, sim_prepared *prepared);                                               /* outside it */
+void sim_run(const sim_op *op, sim_prepared *prepared);                                             /* outside it */
 
 /* ---- driver.c, nvrtc.c ---- */
 const char *sim_read_image(const void *data, sim_image *out); /* the family; NULL: no image of this simulator */
