@@ -16,6 +16,10 @@ void *fai_fail(fa_code code, const char *op, const char *format, ...) FA_PRINTF(
 void *fai_fail_memory(const char *op, size_t bytes); /* FA_ERR_MEMORY with the usual words */
 bool fai_refuse_pending(const char *op);             /* true if an error is pending: state must not change; counts one */
 
+/* ---- warn.c: allowed, but most likely a mistake; no error. Once for each op and format, or always to the handler if one is set. ---- */
+void fai_warn(const char *op, const char *format, ...) FA_PRINTF(2, 3);
+void fai_set_warn(void (*tell)(const char *op, const char *text));
+
 /* ---- memory.c: the one door to the host's memory. Sizes are given back at free, so accounting is exact. ---- */
 typedef enum fai_tag { FAI_TAG_OBJECT, FAI_TAG_DATA, FAI_TAG_GRAPH, FAI_TAG_TEXT, FAI_TAG_FILE, FAI_TAG_OTHER, FAI_TAG_COUNT } fai_tag;
 void *fai_alloc(fai_tag tag, size_t bytes);           /* NULL without an error set: the caller knows what it was for */
@@ -30,7 +34,7 @@ void fai_drop_caches(void);
 uint64_t fai_tag_bytes(fai_tag tag);                  /* in use under one tag */
 
 /* ---- object.c: counted objects and the scopes that own them ---- */
-typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_KIND_COUNT } fai_kind;
+typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_TENSORS, FAI_KIND_COUNT } fai_kind;
 /* The first two words are laid out as a PyObject's, so that one object can serve both languages; type is NULL in C. */
 typedef struct fai_object {
     int64_t refs;
@@ -69,6 +73,15 @@ typedef struct fai_thread {
     fa_error error;
 } fai_thread;
 extern __thread fai_thread fai_tls __attribute__((tls_model("initial-exec")));
+
+/* What a function with a scope of its own returns: a result made in that scope lives on in the caller's; an argument that is handed
+ * through belongs to somebody else and stays where it is. */
+static inline void *fai_return(void *object)
+{
+    const fai_object *o = object;
+    if (o && o->owner == &fai_tls && o->slot && fai_tls.nmarks && o->slot > fai_tls.marks[fai_tls.nmarks - 1]) fa_keep(object);
+    return object;
+}
 
 /* ---- threads.c ---- */
 /* body(context, begin, end) over pieces of [0, n), none smaller than grain, on the pool and the calling thread; pieces never

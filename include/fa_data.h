@@ -1,0 +1,51 @@
+/* Data: a dataset gives samples by number, a loader batches of them. */
+#ifndef FA_DATA_H
+#define FA_DATA_H
+
+#include "fa_functional.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fa_dataset fa_dataset;
+typedef struct fa_loader fa_loader;
+
+#define FA_MAX_FIELDS 8
+
+/* Sample i is row i of each tensor; all have the same first size. Holds the tensors, on any device. */
+FA_API fa_dataset *fa_dataset_of(fa_tensor *const *tensors, int n);
+#ifndef __cplusplus
+#define fa_tensor_dataset(...) fa_dataset_of((fa_tensor *const[]){__VA_ARGS__}, (int)(sizeof((fa_tensor *const[]){__VA_ARGS__}) / sizeof(fa_tensor *)))
+#endif
+/* get fills fields[0 .. nfields) with the i-th sample (new tensors of the current scope); false after fa_error_set. */
+typedef bool (*fa_get_sample)(void *data, int64_t i, fa_tensor **fields);
+FA_API fa_dataset *fa_dataset_from(int64_t length, int nfields, fa_get_sample get, void *data, void (*release)(void *data));
+FA_API int64_t fa_dataset_length(const fa_dataset *dataset);
+FA_API bool fa_dataset_get(fa_dataset *dataset, int64_t i, fa_tensor **fields);
+/* The samples that an int64 tensor names, as a dataset of their own. */
+FA_API fa_dataset *fa_dataset_subset(fa_dataset *dataset, fa_tensor *indices);
+
+typedef struct fa_loader_options {
+    size_t struct_size;
+    int64_t batch_size;      /* 1 */
+    bool shuffle;            /* a new order each epoch, by torch's draws */
+    bool drop_last;          /* leave out a last batch that is not full */
+    fa_generator *generator; /* default: the CPU's */
+} fa_loader_options;
+#define FA_LOADER_DEFAULTS .batch_size = 1
+FA_API fa_loader *fa_loader_with(fa_dataset *dataset, const fa_loader_options *options);
+#ifndef __cplusplus
+#define fa_loader(dataset, ...) fa_loader_with((dataset), &FA_OPTIONS(fa_loader_options, FA_LOADER_DEFAULTS, __VA_ARGS__))
+#endif
+FA_API int64_t fa_loader_length(const fa_loader *loader); /* batches an epoch */
+FA_API int64_t fa_loader_position(const fa_loader *loader); /* batches given out in this epoch */
+/* The next batch's fields (results of the current scope). false at the end of the epoch, after which the next call begins a new
+ * one, and after an error (fa_failed tells). while (fa_next(loader, batch)) { FA_SCOPE; ... } leaks into the outer scope: open
+ * the scope first: for (;;) { FA_SCOPE; if (!fa_next(loader, batch)) break; ... } */
+FA_API bool fa_next(fa_loader *loader, fa_tensor **fields);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

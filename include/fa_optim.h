@@ -1,0 +1,82 @@
+/* Optimizers and learning-rate schedules. The update rules are rows of src/optim/optim.tab: one fused launch a step. */
+#ifndef FA_OPTIM_H
+#define FA_OPTIM_H
+
+#include "fa_nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Options in torch's order, with torch's defaults. */
+typedef struct fa_sgd_options {
+    size_t struct_size;
+    double lr;            /* 1e-3 */
+    double momentum;      /* 0 */
+    double dampening;     /* 0 */
+    double weight_decay;  /* 0 */
+    bool nesterov;        /* needs momentum and no dampening */
+    bool maximize;
+} fa_sgd_options;
+
+typedef struct fa_adam_options { /* Adam and AdamW */
+    size_t struct_size;
+    double lr;            /* 1e-3 */
+    double beta1, beta2;  /* 0.9, 0.999 */
+    double eps;           /* 1e-8 */
+    double weight_decay;  /* Adam 0, AdamW 0.01 */
+    bool amsgrad, maximize;
+} fa_adam_options;
+
+#define FA_SGD_DEFAULTS .lr = 1e-3
+#define FA_ADAM_DEFAULTS .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+#define FA_ADAMW_DEFAULTS .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01
+
+/* Over all parameters of a module. Belongs to the scope and holds the parameters. */
+FA_API fa_optimizer *fa_sgd_with(fa_module *module, const fa_sgd_options *options);
+FA_API fa_optimizer *fa_adam_with(fa_module *module, const fa_adam_options *options);
+FA_API fa_optimizer *fa_adamw_with(fa_module *module, const fa_adam_options *options);
+/* Over tensors of your own: leaves that require a gradient. */
+FA_API fa_optimizer *fa_sgd_of_with(fa_tensor *const *parameters, int n, const fa_sgd_options *options);
+FA_API fa_optimizer *fa_adam_of_with(fa_tensor *const *parameters, int n, const fa_adam_options *options);
+FA_API fa_optimizer *fa_adamw_of_with(fa_tensor *const *parameters, int n, const fa_adam_options *options);
+FA_API fa_sgd_options fa_sgd_defaults(void);
+FA_API fa_adam_options fa_adam_defaults(void);
+FA_API fa_adam_options fa_adamw_defaults(void);
+#ifndef __cplusplus
+#define fa_sgd(module, ...) fa_sgd_with((module), &FA_OPTIONS(fa_sgd_options, FA_SGD_DEFAULTS, __VA_ARGS__))
+#define fa_adam(module, ...) fa_adam_with((module), &FA_OPTIONS(fa_adam_options, FA_ADAM_DEFAULTS, __VA_ARGS__))
+#define fa_adamw(module, ...) fa_adamw_with((module), &FA_OPTIONS(fa_adam_options, FA_ADAMW_DEFAULTS, __VA_ARGS__))
+#define fa_sgd_of(parameters, n, ...) fa_sgd_of_with((parameters), (n), &FA_OPTIONS(fa_sgd_options, FA_SGD_DEFAULTS, __VA_ARGS__))
+#define fa_adam_of(parameters, n, ...) fa_adam_of_with((parameters), (n), &FA_OPTIONS(fa_adam_options, FA_ADAM_DEFAULTS, __VA_ARGS__))
+#define fa_adamw_of(parameters, n, ...) fa_adamw_of_with((parameters), (n), &FA_OPTIONS(fa_adam_options, FA_ADAMW_DEFAULTS, __VA_ARGS__))
+#endif
+
+/* One more group with the first group's options; change them by fa_set_option. Returns its number, -1 after an error. */
+FA_API int fa_add_group(fa_optimizer *optimizer, fa_tensor *const *parameters, int n);
+FA_API int fa_group_count(const fa_optimizer *optimizer);
+/* "lr", "momentum", "weight_decay", ... of a group; group -1: of all */
+FA_API bool fa_set_option(fa_optimizer *optimizer, int group, const char *name, double value);
+FA_API double fa_get_option(const fa_optimizer *optimizer, int group, const char *name);
+
+FA_API bool fa_step(fa_optimizer *optimizer);       /* parameters without a gradient are left alone */
+FA_API bool fa_zero_grad(fa_optimizer *optimizer);  /* every .grad becomes NULL */
+/* "0.exp_avg", "0.step", ..., "group.0.lr": what is needed to go on as if nothing had happened. */
+FA_API fa_tensors *fa_optimizer_state(fa_optimizer *optimizer);
+FA_API bool fa_load_optimizer_state(fa_optimizer *optimizer, const fa_tensors *state);
+/* max_norm: gradients are scaled so that their joint norm is at most this. The norm before it, or -1 after an error. */
+FA_API double fa_clip_grad_norm(fa_tensor *const *parameters, int n, double max_norm, double norm_type);
+
+/* ---- Schedules: call fa_schedule_step after each epoch's fa_step. Values as torch's. ---- */
+typedef struct fa_scheduler fa_scheduler;
+FA_API fa_scheduler *fa_step_lr(fa_optimizer *optimizer, int64_t step_size, double gamma);          /* lr * gamma^(epoch / step_size) */
+FA_API fa_scheduler *fa_exponential_lr(fa_optimizer *optimizer, double gamma);
+FA_API fa_scheduler *fa_cosine_lr(fa_optimizer *optimizer, int64_t t_max, double eta_min);         /* CosineAnnealingLR */
+FA_API fa_scheduler *fa_lambda_lr(fa_optimizer *optimizer, double (*factor)(int64_t epoch, void *data), void *data);
+FA_API bool fa_schedule_step(fa_scheduler *scheduler);
+FA_API double fa_last_lr(const fa_scheduler *scheduler); /* of the first group */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,101 @@
+/* What the layers made from layers.tab lean on: parameters with their initial values, arguments as torch prints them. */
+#include "module.h"
+#include "../ops/random.h"
+#include <math.h>
+#include <string.h>
+
+static bool fill(fa_module *m, fa_tensor *t, const char *init, int64_t padding_idx)
+{
+    const char *op = m->type->name;
+    if (strcmp(init, "zeros") == 0) return fai_zero(op, t);
+    if (strcmp(init, "ones") == 0) return fai_fill_scalar(op, t, fa_scalar_of_float(1));
+    if (strcmp(init, "kaiming") == 0) return fa_init_kaiming_uniform(t, sqrt(5), "fan_in", "leaky_relu") != NULL;
+    if (strcmp(init, "padded") == 0) {
+        if (!fai_fill_normal(op, t, 0, 1, NULL)) return false;
+        fa_tensor *row = padding_idx >= 0 ? fa_select(t, 0, padding_idx) : NULL;
+        return padding_idx < 0 || (row && fai_zero(op, row));
+    }
+    /* fan_in: within 1 / sqrt of what reaches one output of the first parameter */
+    const fa_tensor *weight = fai_slot(m, 0);
+    double fan_in = weight->size[0] ? (double)(weight->numel / weight->size[0]) : 0;
+    double bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
+    return fai_fill_uniform(op, t, -bound, bound, NULL);
+}
+
+bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, const char *init, int64_t padding_idx)
+{
+    FA_SCOPE;
+    FA_NO_GRAD;
+    if (!wanted) return fa_add_parameter(m, name, NULL);
+    fa_tensor *t = fa_empty_with(fa_shape_of(ndim, size), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options)});
+    return t && fill(m, t, init, padding_idx) && fa_add_parameter(m, name, t);
+}
+
+bool fai_layer_buffer(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, double value)
+{
+    FA_SCOPE;
+    if (!wanted) return fa_add_buffer(m, name, NULL, true);
+    fa_tensor *t = fa_empty_with(fa_shape_of(ndim, size), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options)});
+    return t && fai_fill_scalar(m->type->name, t, fa_scalar_of_float(value)) && fa_add_buffer(m, name, t, true);
+}
+
+bool fai_layer_counter(fa_module *m, const char *name, bool wanted)
+{
+    FA_SCOPE;
+    if (!wanted) return fa_add_buffer(m, name, NULL, true);
+    fa_tensor *t = fa_zeros_with(fa_shape_of(0, NULL), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options), .dtype = FA_INT64});
+    return t && fa_add_buffer(m, name, t, true);
+}
+
+fa_tensor *fai_layer_input(const fa_module *m, fa_tensor *const *inputs, int ninputs)
+{
+    if (ninputs == 1 && inputs[0]) return inputs[0];
+    if (fa_failed()) return NULL;
+    if (ninputs != 1) return fai_fail(FA_ERR_TYPE, m->type->name, "%s.forward() takes 1 input but %d were given", m->type->name, ninputs);
+    fai_check(m->type->name, "input", NULL);
+    return NULL;
+}
+
+bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair)
+{
+    if (pair->ndim == 1) *pair = fa_shape_of(2, (int64_t[]){pair->dim[0], pair->dim[0]});
+    if (pair->ndim == 2) return true;
+    fai_fail(FA_ERR_VALUE, layer, "argument '%s' must be one number or two (FA_DIMS(h, w)), but %d were given", argument, pair->ndim);
+    return false;
+}
+
+/* ---- batch normalisation: the statistics' shape and the counter ---- */
+
+fa_tensor *fai_batch_norm_layer(fa_module *m, fa_tensor *x)
+{
+    enum { WEIGHT, BIAS, MEAN, VAR, BATCHES };
+    const fai_batch_norm_arguments *a = m->data;
+    fa_tensor *mean = fai_slot(m, MEAN), *var = fai_slot(m, VAR), *batches = fai_slot(m, BATCHES);
+    const bool two_d = strcmp(m->type->name, "BatchNorm2d") == 0;
+    if (two_d ? x->ndim != 4 : x->ndim != 2 && x->ndim != 3)
+        return fai_fail(FA_ERR_VALUE, m->type->name, "expected %s input (got %dD input)", two_d ? "4D" : "2D or 3D", x->ndim);
+    const bool training = m->training || !mean;
+    fa_tensor *r = fai_batch_norm(x, mean, var, fai_slot(m, WEIGHT), fai_slot(m, BIAS), training, a->momentum, a->eps);
+    if (r && m->training && batches && !fai_row_into(m->type->name, FAI_ROW_add, batches, 2, (fai_operand[]){{.tensor = batches}, {.scalar = fa_scalar_of_int(1)}}, NULL)) return NULL;
+    return r;
+}
+
+/* ---- text ---- */
+
+/* The shortest digits that read back as v, with ".0" for whole numbers, as Python prints a float. */
+void fai_text_float(char *out, size_t n, double v)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, n, "%.*g", digits, v);
+        double back;
+        if (sscanf(out, "%lf", &back) == 1 && back == v) break;
+    }
+    if (!strpbrk(out, ".einf")) snprintf(out + strlen(out), n - strlen(out), ".0");
+}
+
+void fai_text_tuple(char *out, size_t n, fa_shape shape)
+{
+    size_t at = (size_t)snprintf(out, n, "(");
+    for (int i = 0; i < shape.ndim && at < n; i++) at += (size_t)snprintf(out + at, n - at, "%s%lld", i ? ", " : "", (long long)shape.dim[i]);
+    if (at < n) snprintf(out + at, n - at, shape.ndim == 1 ? ",)" : ")");
+}

@@ -1,0 +1,55 @@
+/* Floor 5, layers: the registry of a module, which is one array in the order of registration. */
+#ifndef FAI_MODULE_H
+#define FAI_MODULE_H
+
+#include "../autograd/autograd.h"
+#include "ops_gen.h"
+#include <fa_nn.h>
+
+typedef enum fai_entry_kind { FAI_ENTRY_PARAMETER, FAI_ENTRY_BUFFER, FAI_ENTRY_MODULE } fai_entry_kind;
+
+typedef struct fai_entry {
+    char *name;
+    fai_entry_kind kind;
+    bool persistent;
+    void *object;        /* fa_tensor or fa_module; NULL keeps its place */
+} fai_entry;
+
+struct fa_module {
+    fai_object object;
+    const fa_module_type *type;
+    fai_entry *entries;
+    int nentries, room;
+    bool training;
+    void *data;          /* of a row's layer: its arguments, data_bytes long */
+    size_t data_bytes;
+};
+
+static inline fa_tensor *fai_slot(const fa_module *m, int i) { return m->entries[i].object; }
+
+/* ---- module.c ---- */
+fa_module *fai_module_make(const fa_module_type *type, size_t data_bytes); /* data zeroed; in the scope */
+fai_entry *fai_find_entry(const fa_module *m, const char *name, size_t length);
+bool fai_module_check(const char *op, const fa_module *m);
+
+/* Calls visit for every tensor entry below m, own first, with its dotted path; stops at false. */
+typedef bool fai_visit(void *context, const char *path, fa_module *owner, fai_entry *entry);
+bool fai_walk(fa_module *m, fai_visit *visit, void *context);
+/* A tensor once, however many modules share it: fills the list, returns the count. */
+int fai_list_tensors(fa_module *m, fai_entry_kind kind, fa_tensor **out, fa_path *names, int room);
+
+/* ---- layers.c: what the generated layers lean on ---- */
+bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, const char *init, int64_t padding_idx);
+bool fai_layer_buffer(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, double value);
+bool fai_layer_counter(fa_module *m, const char *name, bool wanted);
+fa_tensor *fai_layer_input(const fa_module *m, fa_tensor *const *inputs, int ninputs);
+bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair);  /* one number becomes two */
+fa_tensor *fai_batch_norm_layer(fa_module *m, fa_tensor *x);
+/* Text of an argument as torch prints it. */
+void fai_text_float(char *out, size_t n, double v);
+void fai_text_tuple(char *out, size_t n, fa_shape shape);
+
+/* Layers that a Sequential runs as one op. */
+extern const fa_module_type fai_layer_Linear, fai_layer_ReLU;
+
+#endif
