@@ -48,8 +48,9 @@ FA_API void fa_set_default_dtype(fa_dtype floating);
 
 /* ---- Numbers: the second operand of fa_add_scalar and its kind. The category decides promotion, as in torch. ------ */
 
+typedef enum fa_scalar_kind { FA_SCALAR_BOOL = 1, FA_SCALAR_INT, FA_SCALAR_FLOAT } fa_scalar_kind;
 typedef struct fa_scalar {
-    enum { FA_SCALAR_BOOL = 1, FA_SCALAR_INT, FA_SCALAR_FLOAT } kind;
+    fa_scalar_kind kind;
     union { int64_t i; double f; } as;
 } fa_scalar;
 
@@ -83,16 +84,17 @@ typedef struct fa_shape {
 #endif
 FA_API fa_shape fa_shape_of(int ndim, const int64_t *sizes); /* the same for sizes known at run time, and for C++ */
 
-/* Optional arguments: fa_sgd(net, .lr = 0.1). Later initialisers override the defaults, silently in the user's code. */
+/* Optional arguments: fa_sgd(net, .lr = 0.1). Later initialisers override the defaults, silently in the user's code. The result lies
+ * in an array of one, so that its address can be passed on. */
 #define FA_OPTIONS(type, defaults, ...)                                                                             \
-    (__extension__({                                                                                                \
+    (*(type[1]){__extension__({                                                                                     \
         _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wpragmas\"")                               \
         _Pragma("GCC diagnostic ignored \"-Wunknown-warning-option\"")                                               \
         _Pragma("GCC diagnostic ignored \"-Woverride-init\"")                                                        \
         _Pragma("GCC diagnostic ignored \"-Winitializer-overrides\"")                                                \
         type fa_options_ = {.struct_size = sizeof(type), defaults, __VA_ARGS__};                                    \
         _Pragma("GCC diagnostic pop")                                                                               \
-        fa_options_; }))
+        fa_options_; })})
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------- */
 /* The first error of a thread is kept until it is taken; later ones are only counted. Ops given NULL return NULL at once,

@@ -22,11 +22,25 @@ static bool fill(fa_module *m, fa_tensor *t, const char *init, int64_t padding_i
     return fai_fill_uniform(op, t, -bound, bound, NULL);
 }
 
+/* Named here, so that the error speaks of the layer and not of the tensor inside it. */
+static bool sizes_ok(const fa_module *m, const char *name, int ndim, const int64_t *size)
+{
+    for (int i = 0; i < ndim; i++) {
+        if (size[i] >= 0) continue;
+        char text[160];
+        fai_text_shape(text, sizeof text, ndim, size);
+        return fai_fail(FA_ERR_RUNTIME, m->type->name, "Trying to create tensor with negative dimension %lld: %s. That would be '%s': sizes of a layer are 0 or more",
+                        (long long)size[i], text, name), false;
+    }
+    return true;
+}
+
 bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, const char *init, int64_t padding_idx)
 {
     FA_SCOPE;
     FA_NO_GRAD;
     if (!wanted) return fa_add_parameter(m, name, NULL);
+    if (!sizes_ok(m, name, ndim, size)) return false;
     fa_tensor *t = fa_empty_with(fa_shape_of(ndim, size), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options)});
     return t && fill(m, t, init, padding_idx) && fa_add_parameter(m, name, t);
 }
@@ -35,6 +49,7 @@ bool fai_layer_buffer(fa_module *m, const char *name, bool wanted, int ndim, con
 {
     FA_SCOPE;
     if (!wanted) return fa_add_buffer(m, name, NULL, true);
+    if (!sizes_ok(m, name, ndim, size)) return false;
     fa_tensor *t = fa_empty_with(fa_shape_of(ndim, size), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options)});
     return t && fai_fill_scalar(m->type->name, t, fa_scalar_of_float(value)) && fa_add_buffer(m, name, t, true);
 }
@@ -56,12 +71,51 @@ fa_tensor *fai_layer_input(const fa_module *m, fa_tensor *const *inputs, int nin
     return NULL;
 }
 
-bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair)
+fa_module *fai_layer_done(fa_module *m, bool ok)
 {
-    if (pair->ndim == 1) *pair = fa_shape_of(2, (int64_t[]){pair->dim[0], pair->dim[0]});
-    if (pair->ndim == 2) return true;
+    if (!ok) fa_drop(m);
+    return ok ? m : NULL;
+}
+
+bool fai_layer_refuse(const char *layer, const char *format, ...)
+{
+    char text[500];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    return fai_fail(FA_ERR_VALUE, layer, "%s", text), false;
+}
+
+/* ---- pairs and windows: one number or two ---- */
+
+bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair, bool expand)
+{
+    if (expand && pair->ndim == 1) *pair = fai_layer_both(*pair);
+    if (pair->ndim == 2 || (pair->ndim == 1 && !expand)) return true;
     fai_fail(FA_ERR_VALUE, layer, "argument '%s' must be one number or two (FA_DIMS(h, w)), but %d were given", argument, pair->ndim);
     return false;
+}
+
+fa_shape fai_layer_both(fa_shape window)
+{
+    if (window.ndim == 1) window.dim[window.ndim++] = window.dim[0];
+    return window;
+}
+
+int64_t fai_layer_least(fa_shape shape)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < shape.ndim && i < FA_MAX_DIMS; i++)
+        if (shape.dim[i] < least) least = shape.dim[i];
+    return least;
+}
+
+bool fai_layer_is(fa_shape shape, int64_t value)
+{
+    for (int i = 0; i < shape.ndim && i < FA_MAX_DIMS; i++)
+        if (shape.dim[i] != value) return false;
+    return true;
 }
 
 /* ---- batch normalisation: the statistics' shape and the counter ---- */
@@ -98,4 +152,19 @@ void fai_text_tuple(char *out, size_t n, fa_shape shape)
     size_t at = (size_t)snprintf(out, n, "(");
     for (int i = 0; i < shape.ndim && at < n; i++) at += (size_t)snprintf(out + at, n - at, "%s%lld", i ? ", " : "", (long long)shape.dim[i]);
     if (at < n) snprintf(out + at, n - at, shape.ndim == 1 ? ",)" : ")");
+}
+
+void fai_text_window(char *out, size_t n, fa_shape shape)
+{
+    if (shape.ndim == 1) snprintf(out, n, "%lld", (long long)shape.dim[0]);
+    else fai_text_tuple(out, n, shape);
+}
+
+void fai_layer_describe(char *text, size_t n, const char *format, ...)
+{
+    size_t used = strnlen(text, n);
+    va_list values;
+    va_start(values, format);
+    if (used < n) vsnprintf(text + used, n - used, format, values);
+    va_end(values);
 }

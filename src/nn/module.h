@@ -3,6 +3,7 @@
 #define FAI_MODULE_H
 
 #include "../autograd/autograd.h"
+#include "layers_gen.h"
 #include "ops_gen.h"
 #include <fa_nn.h>
 
@@ -43,13 +44,17 @@ bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, 
 bool fai_layer_buffer(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, double value);
 bool fai_layer_counter(fa_module *m, const char *name, bool wanted);
 fa_tensor *fai_layer_input(const fa_module *m, fa_tensor *const *inputs, int ninputs);
-bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair);  /* one number becomes two */
+bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair, bool expand); /* one number or two; expand: one becomes two */
+fa_shape fai_layer_both(fa_shape window);             /* one number becomes two */
+int64_t fai_layer_least(fa_shape shape);              /* the smallest number */
+bool fai_layer_is(fa_shape shape, int64_t value);     /* all numbers are value */
+bool fai_layer_refuse(const char *layer, const char *format, ...) FA_PRINTF(2, 3); /* a ValueError; returns false */
+fa_module *fai_layer_done(fa_module *m, bool ok);     /* m, or NULL and m given back */
 fa_tensor *fai_batch_norm_layer(fa_module *m, fa_tensor *x);
 /* Text of an argument as torch prints it. */
 void fai_text_float(char *out, size_t n, double v);
-void fai_text_tuple(char *out, size_t n, fa_shape shape);
-
-/* Layers that a Sequential runs as one op. */
-extern const fa_module_type fai_layer_Linear, fai_layer_ReLU;
+void fai_text_tuple(char *out, size_t n, fa_shape shape);   /* (2, 3) or (2,) */
+void fai_text_window(char *out, size_t n, fa_shape shape);  /* 2 or (2, 3) */
+void fai_layer_describe(char *text, size_t n, const char *format, ...) FA_PRINTF(3, 4); /* adds to text */
 
 #endif

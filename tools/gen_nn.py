@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+"""Makes the layers from src/nn/layers.tab: fa_layers.h, their constructors, forward functions and texts, and docs.
+
+gen_nn.py --out BUILD [--tables src]: writes BUILD/include/{fa_layers.h,layers_gen.h}, BUILD/gen/layers_gen.c, BUILD/docs/layers.md.
+"""
+import argparse
+import ast
+import os
+import re
+
+import gen_ops
+import rows
+from rows import RowError
+
+COLUMNS = "name args entries checks forward repr doc".split()
+TYPES = {"int": "int64_t ", "float": "double ", "bool": "bool ", "shape": "fa_shape ", "pair": "fa_shape ", "window": "fa_shape "}
+SHAPES = ("shape", "pair", "window")
+INITS = ("zeros", "ones", "kaiming", "fan_in", "padded")
+COMPARE = rows.COMPARE
+BINARY = dict(rows.BINARY) | {ast.Mod: "%"}
+
+
+def snake(name):
+    """LeakyReLU -> leaky_relu, BatchNorm2d -> batch_norm2d"""
+    name = name.replace("ReLU", "Relu").replace("SiLU", "Silu")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+class Arg:
+    def __init__(self, text, at):
+        spec, _, default = text.partition("=")
+        self.name, _, self.type = (s.strip() for s in spec.partition(":"))
+        self.default = default.strip()
+        if self.type not in TYPES:
+            raise RowError(f"{at}: argument {text!r}: types are {', '.join(TYPES)}")
+
+    def declare(self):
+        return TYPES[self.type] + self.name
+
+    def differs(self):
+        """C text: the argument is not what it is by default."""
+        if self.type in SHAPES:
+            return f"!fai_layer_is(a->{self.name}, {self.default})"
+        return f"{'!' if self.default == 'true' else ''}a->{self.name}" if self.type == "bool" else f"a->{self.name} != {self.default}"
+
+
+class Layer:
+    """One row, parsed."""
+
+    def __init__(self, row, ops):
+        self.at, self.name, self.doc = row["at"], row["name"], row["doc"]
+        self.snake = snake(self.name)
+        self.args = [Arg(a, self.at) for a in row["args"].split(",") if a.strip()]
+        self.required = [a for a in self.args if not a.default]
+        self.options = [a for a in self.args if a.default]
+        self.at_arg = {a.name: a for a in self.args}
+        self.entries = [self.entry(e.strip()) for e in row["entries"].split(";") if e.strip()]
+        self.slots = [name for _, name, _, _, _ in self.entries]
+        self.checks = [self.check(c) for c in row["checks"].split(";") if c.strip()]
+        self.repr = row["repr"]
+        custom = re.fullmatch(r"@(\w+)", row["forward"])
+        self.custom = custom.group(1) if custom else None
+        self.forward = None if custom else self.call(row["forward"], ops)
+        self.struct = f"fai_{self.custom or self.snake}_arguments"
+
+    def entry(self, text):
+        match = re.fullmatch(r"([PB]) (\w+)\[([^]]*(?:\[\d\][^]]*)*)\] (\w+)(?: if (.*))?|I (\w+)(?: if (.*))?", text)
+        if not match:
+            raise RowError(f'{self.at}: entry {text!r} is none of "P name[sizes] init", "B name[sizes] init", "I name"')
+        kind, name, sizes, init, condition, counter, counter_condition = match.groups()
+        if counter:
+            return "I", counter, "", "", self.condition(counter_condition)
+        if init not in INITS or (kind == "B" and init not in ("zeros", "ones")):
+            raise RowError(f"{self.at}: initial value {init!r}: {', '.join(INITS)}; of a buffer zeros or ones")
+        return kind, name, sizes, init, self.condition(condition)
+
+    def condition(self, text):
+        return self.expression(text) if text else "true"
+
+    def expression(self, text, local="a->"):
+        """Arithmetic, comparisons and "and" over the arguments, as C. A comparison of a pair is about the smaller number."""
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+        except SyntaxError as e:
+            raise RowError(f"{self.at}: {text!r}: {e.msg}")
+
+        def go(n):
+            if isinstance(n, ast.Name) and n.id in self.at_arg:
+                return f"fai_layer_least({local}{n.id})" if self.at_arg[n.id].type in SHAPES else local + n.id
+            if isinstance(n, ast.Constant):
+                return repr(n.value)
+            if isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.USub):
+                return f"-{go(n.operand)}"
+            if isinstance(n, ast.Subscript):
+                return f"{local}{n.value.id}.dim[{n.slice.value}]"
+            if isinstance(n, ast.BinOp):
+                return f"({go(n.left)} {BINARY[type(n.op)]} {go(n.right)})"
+            if isinstance(n, ast.BoolOp) and isinstance(n.op, ast.And):
+                return " && ".join(go(v) for v in n.values)
+            if isinstance(n, ast.Compare):
+                sides = [n.left] + n.comparators
+                return " && ".join(f"{go(a)} {COMPARE[type(o)]} {go(b)}" for a, o, b in zip(sides, n.ops, sides[1:]))
+            raise RowError(f"{self.at}: {text!r} is not arithmetic over the arguments")
+        return go(tree)
+
+    def check(self, text):
+        condition, colon, message = text.partition(":")
+        if not colon:
+            raise RowError(f'{self.at}: check {text!r} is not "condition: message"')
+        names = {n.id for n in ast.walk(ast.parse(condition.strip(), mode="eval")) if isinstance(n, ast.Name)}
+        return self.expression(condition), message.strip(), [a for a in self.args if a.name in names]
+
+    def call(self, text, ops):
+        """The forward column as a C call of the operator's positional function."""
+        tree = ast.parse(text, mode="eval").body
+        op = ops.get(tree.func.id)
+        if op is None:
+            raise RowError(f"{self.at}: {tree.func.id!r} in the forward column is no operator of the tables")
+        function = op.c_name if isinstance(op, gen_ops.Op) else f"fa_{op.name}"
+
+        def go(n):
+            if isinstance(n, ast.Name) and n.id in ("x", "none", "training"):
+                return {"x": "x", "none": "NULL", "training": "self->training"}[n.id]
+            if isinstance(n, ast.Name) and n.id in self.slots:
+                return f"fai_slot(self, {self.slots.index(n.id)})"
+            if isinstance(n, ast.Name) and n.id in self.at_arg:
+                value = f"a->{n.id}"
+                return f"fai_layer_both({value})" if self.at_arg[n.id].type == "window" else value
+            if isinstance(n, ast.Constant):
+                return repr(n.value)
+            raise RowError(f"{self.at}: the forward column passes names and numbers, found {ast.unparse(n)!r}")
+        return f"{function}({', '.join(go(n) for n in tree.args)})"
+
+    @property
+    def positional(self):
+        return ", ".join(a.declare() for a in self.required)
+
+
+# ---- the public header ----
+
+def comment(layer):
+    args = [a.name for a in layer.required] + [f".{a.name} = {a.default}" for a in layer.options]
+    return f"/* {layer.name}({', '.join(args)}): {layer.doc} */\n"
+
+
+def options_macro(layer):
+    """fa_nn_conv2d(1, 8, 3, .padding = FA_DIMS(1)): the defaults of the row, overridden by the caller's initialisers."""
+    upper = f"FA_NN_{layer.snake.upper()}_DEFAULTS"
+    defaults = ", ".join(f".{a.name} = {'{0, {0}}' if a.type in SHAPES else a.default}" for a in layer.options)
+    front = "".join(f"{a.name}, " for a in layer.required)
+    values = "".join(f"FA_DIMS_OF({a.name}), " if a.type in SHAPES else f"({a.name}), " for a in layer.required)
+    return (f"#define {upper} {defaults}\n#define fa_nn_{layer.snake}({front}...) \\\n    fa_nn_{layer.snake}_with({values}"
+            f"&FA_OPTIONS(fa_nn_{layer.snake}_options, {upper}, __VA_ARGS__))\n")
+
+
+def public(layer):
+    name, out = f"fa_nn_{layer.snake}", [comment(layer)]
+    if not layer.options:
+        return comment(layer) + f"FA_API fa_module *{name}({layer.positional or 'void'});\n"
+    fields = "".join(f"    {a.declare()};\n" for a in layer.options)
+    out.append(f"typedef struct {name}_options {{\n    size_t struct_size;\n{fields}}} {name}_options;\n")
+    front = f"{layer.positional}, " if layer.required else ""
+    out.append(f"FA_API {name}_options {name}_defaults(void);\nFA_API fa_module *{name}_with({front}const {name}_options *options);\n")
+    return "".join(out) + "#ifndef __cplusplus\n" + options_macro(layer) + "#endif\n"
+
+
+HEAD = "/* Generated from src/nn/layers.tab by tools/gen_nn.py: change those. */\n"
+
+PUBLIC_HEAD = HEAD + """#ifndef FA_LAYERS_H
+#define FA_LAYERS_H
+
+#include "fa_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A layer is a module that belongs to the scope. Options follow the required arguments: fa_nn_linear(10, 32, .bias = false). Windows
+ * and their kind are one number or FA_DIMS(height, width); as options always FA_DIMS: .stride = FA_DIMS(2) means both. The functions
+ * ending in _with take NULL for all defaults. Initial values are drawn as torch draws them. */
+static inline fa_shape fa_dims_of_number(int64_t n) { fa_shape s = {1, {0}}; s.dim[0] = n; return s; }
+static inline fa_shape fa_dims_of_dims(fa_shape dims) { return dims; }
+#ifndef __cplusplus
+#define FA_DIMS_OF(x) (_Generic((x), fa_shape: fa_dims_of_dims, default: fa_dims_of_number)(x))
+#endif
+
+"""
+
+
+def header(layers):
+    return PUBLIC_HEAD + "\n".join(public(x) for x in layers) + "\n#ifdef __cplusplus\n}\n#endif\n#endif\n"
+
+
+# ---- inside ----
+
+def internal_header(layers):
+    out = [HEAD, "#ifndef FAI_LAYERS_GEN_H\n#define FAI_LAYERS_GEN_H\n\n#include <fa_nn.h>\n"]
+    done = {}
+    for x in layers:
+        fields = "".join(f"    {a.declare()};\n" for a in x.args)
+        if x.struct in done and done[x.struct] != fields:
+            raise RowError(f"{x.at}: layers with one forward function have the same arguments")
+        if x.args and x.struct not in done:
+            out.append(f"\ntypedef struct {x.struct} {{\n{fields}}} {x.struct};\n")
+        done[x.struct] = fields
+    out.append("\n" + "".join(f"extern const fa_module_type fai_layer_{x.name};\n" for x in layers) + "\n#endif\n")
+    return "".join(out)
+
+
+def printed(layer, name):
+    """-> (printf format, C value, C statements before)"""
+    arg = layer.at_arg.get(name)
+    if arg is None:
+        raise RowError(f"{layer.at}: {{{name}}} in the repr column is no argument")
+    if arg.type == "int":
+        return "%lld", f"(long long)a->{name}", ""
+    if arg.type == "bool":
+        return "%s", f'a->{name} ? "True" : "False"', ""
+    kind = {"float": "float", "window": "window"}.get(arg.type, "tuple")
+    return "%s", name, f"    char {name}[{32 if kind == 'float' else 192}];\n    fai_text_{kind}({name}, sizeof {name}, a->{name});\n"
+
+
+def describe(layer):
+    if not layer.repr:
+        return ""
+    before, parts = "", []
+    for optional, name, plain in re.findall(r"\[([^]]*)\]\?(\w+)|((?:(?!\[[^]]*\]\?).)+)", layer.repr):
+        text = optional or plain
+        values = re.findall(r"\{(\w+)\}", text)
+        for v in values:
+            fmt, value, prepare = printed(layer, v)
+            text = text.replace(f"{{{v}}}", fmt, 1)
+            before += prepare if prepare not in before else ""
+        arguments = "".join(f", {printed(layer, v)[1]}" for v in values)
+        condition = f"if ({layer.at_arg[name].differs()}) " if name else ""
+        parts.append(f'    {condition}fai_layer_describe(text, n, "{text}"{arguments});\n')
+    data = f"    const {layer.struct} *a = self->data;\n" if layer.args else "    (void)self;\n"
+    return (f"static void describe_{layer.snake}(const fa_module *self, char *text, size_t n)\n{{\n{data}{before}    if (n) *text = 0;\n"
+            + "".join(parts) + "}\n\n")
+
+
+def forward(layer):
+    data = f"    const {layer.struct} *a = self->data;\n" if layer.forward and "a->" in layer.forward else ""
+    call = layer.forward or f"fai_{layer.custom}_layer(self, x)"
+    return (f"static fa_tensor *forward_{layer.snake}(fa_module *self, fa_tensor *const *inputs, int ninputs)\n{{\n{data}"
+            f"    fa_tensor *x = fai_layer_input(self, inputs, ninputs);\n    return x ? {call} : NULL;\n}}\n\n")
+
+
+def make_entry(layer, entry):
+    """-> a C expression, false after an error"""
+    kind, name, sizes, init, condition = entry
+    if kind == "I":
+        return f'fai_layer_counter(m, "{name}", {condition})'
+    whole = layer.at_arg.get(sizes)
+    if whole is not None and whole.type == "shape":
+        ndim, size = f"a->{sizes}.ndim", f"a->{sizes}.dim"
+    else:
+        values = [layer.expression(s) for s in sizes.split(",")]
+        ndim, size = str(len(values)), f"(const int64_t[]){{{', '.join(values)}}}"
+    if kind == "B":
+        return f'fai_layer_buffer(m, "{name}", {condition}, {ndim}, {size}, {1 if init == "ones" else 0})'
+    padding = "a->padding_idx" if init == "padded" else "-1"
+    return f'fai_layer_parameter(m, "{name}", {condition}, {ndim}, {size}, "{init}", {padding})'
+
+
+def fill_arguments(layer):
+    out = [f"    a->{a.name} = {a.name};\n" for a in layer.required]
+    for a in layer.options:
+        if a.type in SHAPES:
+            value = f"a->{a.default}" if a.default in layer.at_arg else f"FA_DIMS({a.default})"
+            out.append(f"    a->{a.name} = options->{a.name}.ndim ? options->{a.name} : {value};\n")
+        else:
+            out.append(f"    a->{a.name} = options->{a.name};\n")
+    return "".join(out)
+
+
+def checks(layer):
+    """-> C conditions, each false after an error"""
+    out = [f'fai_layer_pair("{layer.name}", "{a.name}", &a->{a.name}, {"true" if a.type == "pair" else "false"})'
+           for a in layer.args if a.type in ("pair", "window")]
+    for condition, message, args in layer.checks:
+        shown = {"int": ("%lld", "(long long)a->{}"), "float": ("%g", "a->{}"), "bool": ("%d", "a->{}")}
+        fmt, values = [], []
+        for a in args:
+            f, v = shown.get(a.type, ("%lld", "(long long)fai_layer_least(a->{})"))
+            fmt.append(f"{a.name} = {f}")
+            values.append(v.format(a.name))
+        out.append(f'(({condition}) || fai_layer_refuse("{layer.name}", "{message}: found {", ".join(fmt)}", {", ".join(values)}))')
+    return out
+
+
+def constructor(layer):
+    name = f"fa_nn_{layer.snake}"
+    out = []
+    if layer.options:
+        fields = "".join(f", .{a.name} = {a.default}" for a in layer.options if a.type not in SHAPES)
+        out.append(f"{name}_options {name}_defaults(void) {{ return ({name}_options){{.struct_size = sizeof({name}_options){fields}}}; }}\n\n")
+        front = f"{layer.positional}, " if layer.required else ""
+        out.append(f"fa_module *{name}_with({front}const {name}_options *options)\n{{\n")
+        out.append(f"    const {name}_options defaults = {name}_defaults();\n    if (!options) options = &defaults;\n"
+                   f'    if (!fai_options_ok("{layer.name}", options->struct_size, sizeof *options)) return NULL;\n')
+    else:
+        out.append(f"fa_module *{name}({layer.positional or 'void'})\n{{\n")
+    if not layer.args:
+        return "".join(out) + f"    return fai_module_make(&fai_layer_{layer.name}, 0);\n}}\n\n"
+    out.append(f"    fa_module *m = fai_module_make(&fai_layer_{layer.name}, sizeof({layer.struct}));\n    if (!m) return NULL;\n"
+               f"    {layer.struct} *a = m->data;\n{fill_arguments(layer)}")
+    steps = checks(layer) + [make_entry(layer, e) for e in layer.entries]
+    if not steps:
+        return "".join(out) + "    return m;\n}\n\n"
+    joined = "\n        && ".join(steps)
+    return "".join(out) + f"    const bool ok = {joined};\n    return fai_layer_done(m, ok);\n}}\n\n"
+
+
+def source(layers):
+    out = [HEAD, '#include "nn/module.h"\n#include "autograd/generated.h"\n\n']
+    for x in layers:
+        described = f", .describe = describe_{x.snake}" if x.repr else ""
+        out.append(f"/* ---- {x.name} ---- */\n\n" + forward(x) + describe(x)
+                   + f'const fa_module_type fai_layer_{x.name} = {{.name = "{x.name}", .forward = forward_{x.snake}{described}}};\n\n' + constructor(x))
+    return "".join(out)
+
+
+def documentation(layers):
+    out = ["# Layers\n\nMade from src/nn/layers.tab. Arguments with `=` are options: `fa_nn_conv2d(1, 8, 3, .padding = FA_DIMS(1))`.\n\n"
+           "| function | what | parameters and buffers |\n|---|---|---|\n"]
+    for x in layers:
+        args = ", ".join([a.name for a in x.required] + [f".{a.name} = {a.default}" for a in x.options])
+        entries = ", ".join(f"{n}[{s}]" if s else n for _, n, s, _, _ in x.entries)
+        out.append(f"| `fa_nn_{x.snake}({args})` | {x.doc} | {entries} |\n")
+    return "".join(out)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--tables", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src"))
+    a = parser.parse_args()
+    tables = os.path.join(a.tables, "ops")
+    ops = {r.name: r for r in rows.load(tables)["elementwise"]}
+    ops.update({r["name"]: gen_ops.Op(r, None) for r in rows.read_table(os.path.join(tables, "tensor.tab"), gen_ops.TENSOR)})
+    layers = [Layer(r, ops) for r in rows.read_table(os.path.join(a.tables, "nn", "layers.tab"), COLUMNS)]
+    gen_ops.write(os.path.join(a.out, "include", "fa_layers.h"), header(layers))
+    gen_ops.write(os.path.join(a.out, "include", "layers_gen.h"), internal_header(layers))
+    gen_ops.write(os.path.join(a.out, "gen", "layers_gen.c"), source(layers))
+    gen_ops.write(os.path.join(a.out, "docs", "layers.md"), documentation(layers))
+
+
+if __name__ == "__main__":
+    main()
