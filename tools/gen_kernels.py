@@ -309,10 +309,10 @@ def declare(compute, names, values):
 
 
 def ew_rows(build):
-    """Operands are MINE(a), MINE(b) ..., the result MINE(out); numbers of the row stand in PARAM(0) ..."""
+    """Operands are MINE(a), MINE(b) ..., the result MINE(out); numbers of the row stand in EW_PARAM(0) ..."""
     def case(number, loop, t):
         used = [(name, f"MINE({OPERANDS[i]})") for i, name in enumerate(loop.operands) if name in loop.expr.names]
-        used += [(name, f"PARAM({i})") for i, (name, _) in enumerate(loop.params) if name in loop.expr.names]
+        used += [(name, f"EW_PARAM({i})") for i, (name, _) in enumerate(loop.params) if name in loop.expr.names]
         declared = declare(t, *zip(*used)) + " " if used else ""
         return (f"#if !defined(FA_ROW) || FA_ROW == {number}\n"
                 f"case {number}: /* {loop.name} */\n    ITEMS(256) {{ {declared}MINE(out) = {loop.expr.c(t)}; }}\n    break;\n#endif\n")
@@ -334,9 +334,9 @@ def reduce_rows(build):
 
 
 def optim_rows(build):
-    """Operands are p, g, s0, s1, s2 of one element, already loaded; those that change are set again. HYPER(k) is a number."""
+    """Operands are p, g, s0, s1, s2 of one element, already loaded; those that change are set again. OPTIM_HYPER(k) is a number."""
     def case(number, u, t):
-        lines = [f"const {REAL[t]} " + ", ".join(f"{h} = HYPER({i})" for i, h in enumerate(u.hyper)) + ";"]
+        lines = [f"const {REAL[t]} " + ", ".join(f"{h} = OPTIM_HYPER({i})" for i, h in enumerate(u.hyper)) + ";"]
         lines += [f"{'' if known else 'const ' + REAL[t] + ' '}{target} = {expr.c(t, u.rename)};" for target, known, expr in u.steps()]
         body = "".join(f"        {line}\n" for line in lines)
         return f"#if !defined(FA_ROW) || FA_ROW == {number}\ncase {number}: {{ /* {u.name} */\n{body}        break;\n    }}\n#endif\n"
@@ -421,11 +421,16 @@ def cpu_optim_rows(build):
 
 # ---- C builds of the texts -----------------------------------------------------------------------------------------------
 
-def c_build(families, hide):
+def c_build(families, fast):
     """Includes the family files themselves, so that a debugger and a sanitizer name their lines."""
-    out = ['#include "kernels/plan.h"\n#include "kernels/dialect.h"\n#include "kernels/math.h"\n']
-    if hide:
-        out.append("#undef KERNEL_\n#define KERNEL_(name, W) static void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)\n")
+    out = ['#include "kernels/plan.h"\n#include "kernels/dialect.h"\n'
+           '#pragma GCC diagnostic ignored "-Wunused-parameter" /* not every instance of a text uses all that it declares */\n'
+           '#pragma GCC diagnostic ignored "-Wunused-but-set-variable"\n']
+    if not fast:
+        out.append("#undef FN /* calls instead of copies: the simulator's kernels build four times as fast */\n"
+                   "#define FN static __attribute__((unused))\n")
+    out.append('#include "kernels/math.h"\n')
+    out.append("#undef KERNEL_\n#define KERNEL_(name, W) static void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)\n")
     for f in families:
         for t in f.instances:
             out.append(f'\n{instance_defines(t) if t else ""}#include "kernels/{f.name}.k.h"\n{instance_undefines(t) if t else ""}')
@@ -434,7 +439,7 @@ def c_build(families, hide):
 
 def sim_kernels(build):
     present = [f for f in build.families if f.exists]
-    out = [HEAD, '#include "kernels/table.h"\n', c_build(present, True), "const fa_kernel_entry fa_kernel_table[] = {\n"]
+    out = [HEAD, '#include "kernels/table.h"\n', c_build(present, False), "const fa_kernel_entry fa_kernel_table[] = {\n"]
     out += [f'    {{"{k.name}", "{f.name}", {k.group}, {k.name}}},\n' for f in present for k in f.kernels]
     out += [f"}};\nconst int fa_kernel_table_count = {sum(len(f.kernels) for f in present)};\n\nconst fa_program_entry fa_program_table[] = {{\n"]
     out += [f'    {{"{f.name}", {fnv(program(build, f))}u}},\n' for f in present]
