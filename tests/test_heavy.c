@@ -12,6 +12,7 @@
 #define REAL float
 #define FA_F32 1
 #include "../kernels/gemm.k.h"
+#include "../kernels/conv.k.h"
 #undef FA_SUFFIX
 #undef REAL
 #undef FA_F32
@@ -19,6 +20,7 @@
 #define REAL double
 #define FA_F64 1
 #include "../kernels/gemm.k.h"
+#include "../kernels/conv.k.h"
 #undef FA_SUFFIX
 #undef REAL
 #undef FA_F64
@@ -28,10 +30,9 @@
 #include "../kernels/gemm.k.h"
 
 typedef void (*text_kernel)(const fa_plan *plan, char *const *pointers, fa_i64 group);
-#define OWN_OF(isa)                                                                                              \
-    void fai_cpu_gemm_f32_##isa(const fa_plan *, char *const *);                                                 \
-    void fai_cpu_gemm_f64_##isa(const fa_plan *, char *const *);                                                 \
-    void fai_cpu_gemm_i64_##isa(const fa_plan *, char *const *);
+#define OWN(name, isa) void fai_cpu_##name##_##isa(const fa_plan *, char *const *);
+#define OWN_REAL(name, isa) OWN(name##_f32, isa) OWN(name##_f64, isa)
+#define OWN_OF(isa) OWN_REAL(gemm, isa) OWN(gemm_i64, isa) OWN_REAL(conv2d, isa) OWN_REAL(conv2d_input, isa) OWN_REAL(conv2d_weight, isa)
 OWN_OF(sse2) OWN_OF(avx2) OWN_OF(avx512)
 
 /* A kernel in all its forms; own NULL where this machine lacks the instructions. */
@@ -93,7 +94,7 @@ static bool near(double got, double want, double size, int dtype) {
 typedef struct gemm_case { int64_t m, n, k, batch[2]; int compute, type[4]; bool added, in_place; int act; double alpha, beta; } gemm_case;
 
 /* Strides of a matrix in memory: as it is, turned, with gaps, or repeated over the batch. Returns elements needed. */
-static int64_t lay_out(fa_view *v, const int64_t *batch, int64_t rows, int64_t cols, bool fixed_columns) {
+static int64_t lay_out(fa_plan_view *v, const int64_t *batch, int64_t rows, int64_t cols, bool fixed_columns) {
     const int64_t gap = pick(0, 2) == 0 ? pick(1, 5) : 0, how = fixed_columns ? 0 : pick(0, 5);
     v->ndim = 4;
     v->size[0] = batch[0], v->size[1] = batch[1], v->size[2] = rows, v->size[3] = cols;
@@ -107,7 +108,7 @@ static int64_t lay_out(fa_view *v, const int64_t *batch, int64_t rows, int64_t c
 }
 
 static double at(char *const *p, const fa_plan *plan, int v, int64_t b0, int64_t b1, int64_t i, int64_t j) {
-    const fa_view *w = &plan->view[v];
+    const fa_plan_view *w = &plan->view[v];
     return fa_load_f64(p[v], w->dtype, b0 * w->stride[0] + b1 * w->stride[1] + i * w->stride[2] + j * w->stride[3]);
 }
 
@@ -197,9 +198,116 @@ static void gemm_large(void **unused) {
             }
 }
 
+/* ---- convolution ---- */
+typedef struct conv_case { int64_t images, c, h, w, o, k[2], stride[2], padding[2], dilation[2], groups; int which, type[4]; bool bias; } conv_case;
+static const forms conv_forms[3][2] = {{FORMS(conv2d_f32), FORMS(conv2d_f64)}, {FORMS(conv2d_input_f32), FORMS(conv2d_input_f64)},
+                                       {FORMS(conv2d_weight_f32), FORMS(conv2d_weight_f64)}};
+static const char *conv_name[3] = {"conv2d", "conv2d_input", "conv2d_weight"};
+
+/* One walk over all products output += input * weight serves all three directions: each multiplies two and adds to the third. */
+static void convolve_naive(const fa_i64 *n, int direction, const double *x, const double *w, const double *y, double *sum) {
+    const int64_t cg = n[1] / n[15], og = n[4] / n[15];
+    for (int64_t b = 0; b < n[0]; b++) for (int64_t o = 0; o < n[4]; o++) for (int64_t c = 0; c < cg; c++)
+        for (int64_t oy = 0; oy < n[7]; oy++) for (int64_t ox = 0; ox < n[8]; ox++)
+            for (int64_t i = 0; i < n[5]; i++) for (int64_t j = 0; j < n[6]; j++) {
+                const int64_t iy = oy * n[9] - n[11] + i * n[13], ix = ox * n[10] - n[12] + j * n[14];
+                if (iy < 0 || iy >= n[2] || ix < 0 || ix >= n[3]) continue;
+                const int64_t at_x = ((b * n[1] + o / og * cg + c) * n[2] + iy) * n[3] + ix, at_w = ((o * cg + c) * n[5] + i) * n[6] + j;
+                const int64_t at_y = ((b * n[4] + o) * n[7] + oy) * n[8] + ox;
+                if (direction == 0) sum[at_y] += x[at_x] * w[at_w];
+                else if (direction == 1) sum[at_x] += y[at_y] * w[at_w];
+                else sum[at_w] += y[at_y] * x[at_x];
+            }
+}
+
+static double *as_double(const char *p, int dtype, int64_t n) {
+    double *d = calloc((size_t)n + 1, sizeof(double));
+    for (int64_t i = 0; i < n; i++) d[i] = fa_load_f64(p, dtype, i);
+    return d;
+}
+
+static void check_conv(const conv_case *c, int direction) {
+    fa_plan plan = {.n = {c->images, c->c, c->h, c->w, c->o, c->k[0], c->k[1], 0, 0, c->stride[0], c->stride[1], c->padding[0], c->padding[1],
+        c->dilation[0], c->dilation[1], c->groups}};
+    for (int s = 0; s < 2; s++) plan.n[7 + s] = (plan.n[2 + s] + 2 * c->padding[s] - c->dilation[s] * (c->k[s] - 1) - 1) / c->stride[s] + 1;
+    const int64_t nx = c->images * c->c * c->h * c->w, nw = c->o * (c->c / c->groups) * c->k[0] * c->k[1], ny = c->images * c->o * plan.n[7] * plan.n[8];
+    const int64_t counts[3][4] = {{ny, nx, nw, c->o}, {nx, ny, nw, c->c}, {nw, ny, nx, 0}};
+    const int64_t *count = counts[direction];
+    char *p[8] = {NULL};
+    for (int v = 0; v < 4; v++) {
+        p[v] = malloc((size_t)count[v] * 8 + 1);
+        fill(p[v], c->type[v], count[v]);
+        plan.view[v].kind = v < 3 || (c->bias && direction < 2) ? FA_VIEW_TENSOR : FA_VIEW_NONE;
+        plan.view[v].dtype = c->type[v];
+    }
+    plan.groups = direction == 2 ? count[0] : (count[0] + 255) / 256;
+    double *want = calloc((size_t)count[0] + 1, sizeof(double)), *one = as_double(p[1], c->type[1], count[1]), *two = as_double(p[2], c->type[2], count[2]);
+    convolve_naive(plan.n, direction, direction == 0 ? one : two, two, one, want);
+    if (plan.view[3].kind) {
+        const int64_t channels = direction == 0 ? c->o : c->c, plane = count[0] / c->images / channels;
+        for (int64_t i = 0; i < count[0]; i++) want[i] += fa_load_f64(p[3], c->type[3], i / plane % channels);
+    }
+    for (int form = 0; form < 4; form++) {
+        if (!machine_has(form)) continue;
+        memset(p[0], 0x5a, (size_t)count[0] * 8);
+        run_form(&conv_forms[direction][c->which], form, &plan, p, 1, (size_t[]){(size_t)count[0] * fa_dtype_size((fa_dtype)c->type[0])});
+        for (int64_t i = 0; i < count[0]; i++) {
+            const double got = fa_load_f64(p[0], c->type[0], i);
+            if (!near(got, want[i], 20, c->type[0]))
+                fail_msg("%s %s images %ld, %ld -> %ld channels, %ld x %ld by %ld x %ld, stride %ld %ld, padding %ld %ld, dilation %ld %ld, groups %ld: "
+                         "element %ld is %.9g, expected %.9g", conv_name[direction], form_name[form], (long)c->images, (long)c->c, (long)c->o, (long)c->h,
+                         (long)c->w, (long)c->k[0], (long)c->k[1], (long)c->stride[0], (long)c->stride[1], (long)c->padding[0], (long)c->padding[1],
+                         (long)c->dilation[0], (long)c->dilation[1], (long)c->groups, (long)i, got, want[i]);
+        }
+    }
+    for (int v = 0; v < 4; v++) free(p[v]);
+    free(want), free(one), free(two);
+}
+
+static void conv_random(void **unused) {
+    (void)unused;
+    static const int stores[3] = {FA_T_FLOAT16, FA_T_BFLOAT16, FA_T_FLOAT32};
+    for (int round = 0; round < 500; round++) {
+        conv_case c = {.images = pick(1, round % 9 == 0 ? 20 : 3), .groups = pick(0, 2) ? 1 : pick(1, 4), .which = round % 2, .bias = pick(0, 1)};
+        c.c = c.groups * pick(1, 5), c.o = c.groups * pick(1, round % 7 == 0 ? 40 : 10);
+        c.h = pick(1, 14), c.w = pick(1, round % 5 == 0 ? 50 : 14);
+        for (int s = 0; s < 2; s++) {
+            const int64_t side = s ? c.w : c.h;
+            c.k[s] = pick(1, 4), c.stride[s] = pick(0, 1) ? 1 : pick(1, 3), c.padding[s] = pick(0, 1) ? 0 : pick(0, 4), c.dilation[s] = pick(0, 2) ? 1 : pick(1, 3);
+            while (c.dilation[s] * (c.k[s] - 1) + 1 > side + 2 * c.padding[s]) c.padding[s]++;
+        }
+        for (int v = 0; v < 4; v++) c.type[v] = c.which ? FA_T_FLOAT64 : FA_T_FLOAT32;
+        if (pick(0, 4) == 0)
+            for (int v = 0; v < 4; v++) c.type[v] = c.which ? pick(FA_T_FLOAT32, FA_T_FLOAT64) : stores[pick(0, 2)];
+        for (int direction = 0; direction < 3; direction++) check_conv(&c, direction);
+    }
+}
+
+/* Sizes that networks have. */
+static void conv_usual(void **unused) {
+    (void)unused;
+    for (int which = 0; which < 2; which++) {
+        const int t = which ? FA_T_FLOAT64 : FA_T_FLOAT32;
+        const conv_case cases[] = {
+            {.images = 17, .c = 1, .h = 28, .w = 28, .o = 8, .k = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1},
+            {.images = 33, .c = 8, .h = 8, .w = 8, .o = 16, .k = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1},
+            {.images = 2, .c = 16, .h = 14, .w = 14, .o = 100, .k = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1},
+            {.images = 2, .c = 70, .h = 7, .w = 7, .o = 90, .k = {1, 1}, .stride = {1, 1}, .padding = {0, 0}, .dilation = {1, 1}, .groups = 1},
+            {.images = 3, .c = 24, .h = 16, .w = 16, .o = 24, .k = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 24},
+        };
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            for (int direction = 0; direction < 3; direction++) {
+                conv_case c = cases[i];
+                c.which = which, c.bias = true;
+                for (int v = 0; v < 4; v++) c.type[v] = t;
+                check_conv(&c, direction);
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gemm_random), cmocka_unit_test(gemm_large),
+        cmocka_unit_test(gemm_random), cmocka_unit_test(gemm_large), cmocka_unit_test(conv_random), cmocka_unit_test(conv_usual),
     };
     return cmocka_run_group_tests_name("heavy", tests, NULL, NULL);
 }

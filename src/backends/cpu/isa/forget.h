@@ -4,4 +4,3 @@
 #undef FA_F32
 #undef FA_F64
 #undef FA_I64
-#undef OWN_TYPE

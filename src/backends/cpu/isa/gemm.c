@@ -4,6 +4,7 @@
 #define REAL float
 #define FA_F32 1
 #include "vector.h"
+#include "convert.h"
 #include "tile.h"
 #include "gemm_real.h"
 #include "gemm_run.h"

@@ -43,18 +43,19 @@ static const N(tile_function) N(tiles)[TILE_ROWS][2] = {
 #endif
 };
 
-static void N(tile_packed)(const N(source) *given, const N(target) *t, int rows, N(mask) mask, bool wide) {
+/* Out of line, and the mask made late: the accumulators need every register. */
+static __attribute__((noinline)) void N(tile_packed)(const N(source) *given, const N(target) *t, int rows, int cols) {
     N(source) s = *given;
     s.a_row = 1;
     s.a_col = PACKED_ROWS;
     s.b_row = TILE_COLS;
     N(vec) sum[PACKED_ROWS][TILE_VECTORS_MAX];
-    if (wide) {
-        N(accumulate)(sum, PACKED_ROWS, 2, false, false, &s, mask);
-        N(finish)(sum, PACKED_ROWS, 2, rows, t, mask);
+    if (cols > LANES) {
+        N(accumulate)(sum, PACKED_ROWS, 2, false, false, &s, N(first)(0));
+        N(finish)(sum, PACKED_ROWS, 2, rows, t, N(first)(cols - LANES));
     } else {
-        N(accumulate)(sum, PACKED_ROWS, 1, false, false, &s, mask);
-        N(finish)(sum, PACKED_ROWS, 1, rows, t, mask);
+        N(accumulate)(sum, PACKED_ROWS, 1, false, false, &s, N(first)(0));
+        N(finish)(sum, PACKED_ROWS, 1, rows, t, N(first)(cols));
     }
 }
 
@@ -212,15 +213,14 @@ static void N(rows_packed)(const N(problem) *p, const REAL *b, REAL *a) {
         for (int64_t i = 0; i < rows; i += PACKED_ROWS)
             N(pack_a)(a + i * depth, p->s.a + (i0 + i) * p->s.a_row, p->s.a_row, p->s.a_col, rows - i < PACKED_ROWS ? (int)(rows - i) : PACKED_ROWS, depth);
         for (int64_t j = 0; j < p->n; j += TILE_COLS) {
-            N(mask) mask;
-            const int vectors = N(strip)(p->n - j, &mask);
+            const int cols = p->n - j < TILE_COLS ? (int)(p->n - j) : TILE_COLS;
             N(source) s = {.k = depth, .b = b + j * depth};
             N(target) t = p->t;
             t.c += i0 * t.c_row + j;
             t.d = t.d ? t.d + i0 * t.d_row + j : NULL;
             for (int64_t i = 0; i < rows; i += PACKED_ROWS) {
                 s.a = a + i * depth;
-                N(tile_packed)(&s, &t, rows - i < PACKED_ROWS ? (int)(rows - i) : PACKED_ROWS, mask, vectors == 2);
+                N(tile_packed)(&s, &t, rows - i < PACKED_ROWS ? (int)(rows - i) : PACKED_ROWS, cols);
                 t.c += PACKED_ROWS * t.c_row;
                 t.d = t.d ? t.d + PACKED_ROWS * t.d_row : NULL;
             }

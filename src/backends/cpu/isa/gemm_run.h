@@ -1,13 +1,5 @@
 /* From a plan (kernels/gemm.k.h describes it) to products: batches, storage types, threads. Included per type after gemm_real.h. */
 
-#if defined(FA_F32)
-#define OWN_TYPE FA_T_FLOAT32
-#elif defined(FA_F64)
-#define OWN_TYPE FA_T_FLOAT64
-#else
-#define OWN_TYPE FA_T_INT64
-#endif
-
 typedef struct N(job) {
     const fa_plan *plan;
     char *const *pointers;
@@ -17,30 +9,6 @@ typedef struct N(job) {
     int64_t m, n, row_chunk, col_chunk, rows_in, cols_in; /* chunk sizes and how many make one matrix */
 } N(job);
 
-/* ---- storage types ---- */
-static void N(widen_line)(REAL *to, const char *from, int dtype, int64_t n) {
-    int64_t i = 0;
-#ifdef FA_F32
-#if defined(__F16C__)
-    if (dtype == FA_T_FLOAT16)
-        for (; i + 8 <= n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + 2 * i))));
-#endif
-    if (dtype == FA_T_BFLOAT16)
-        for (; i < n; i++) to[i] = fa_bf16_to_f32(((const fa_u16 *)(const void *)from)[i]);
-#endif
-    for (; i < n; i++) to[i] = LOAD(from, dtype, i);
-}
-
-static void N(narrow_line)(char *to, int dtype, const REAL *from, int64_t n) {
-    int64_t i = 0;
-#if defined(FA_F32) && defined(__F16C__)
-    if (dtype == FA_T_FLOAT16)
-        for (; i + 8 <= n; i += 8)
-            _mm_storeu_si128((__m128i *)(void *)(to + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#endif
-    for (; i < n; i++) STORE(to, dtype, i, from[i]);
-}
-
 /* A matrix of another storage type as one of REAL without gaps; row and col become its strides: what ran along memory still does. */
 static void N(widen)(REAL *to, const char *from, int dtype, int64_t rows, int64_t cols, int64_t *row, int64_t *col) {
     const bool across = *row == 1 && *col != 1;
@@ -48,7 +16,7 @@ static void N(widen)(REAL *to, const char *from, int dtype, int64_t rows, int64_
     const int64_t line = across ? *col : *row, step = across ? *row : *col;
     const int64_t size = (int64_t)fa_dtype_size((fa_dtype)dtype);
     for (int64_t i = 0; i < lines; i++, to += length)
-        if (step == 1) N(widen_line)(to, from + i * line * size, dtype, length);
+        if (step == 1) FAI_NAME(N(fai_cpu_load))(to, from + i * line * size, dtype, length);
         else
             for (int64_t j = 0; j < length; j++) to[j] = LOAD(from, dtype, i * line + j * step);
     *row = across ? 1 : length;
@@ -57,7 +25,7 @@ static void N(widen)(REAL *to, const char *from, int dtype, int64_t rows, int64_
 
 /* No memory for converted copies: plain loops. */
 static void N(plain_any)(const N(job) *job, N(problem) *p, const char *a, const char *b, char *c, const char *d, int64_t d_col) {
-    const fa_view *view = job->plan->view;
+    const fa_plan_view *view = job->plan->view;
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
             REAL sum = 0;
@@ -81,7 +49,7 @@ static void N(spread)(N(problem) *p, const char *d, int dtype, int64_t d_col) {
 
 /* Part of one matrix whose operands have other storage types: copies of REAL, the product, one rounding at the end. */
 static void N(run_converted)(const N(job) *job, N(problem) *p, const char *a, const char *b, char *c, const char *d, int64_t d_col) {
-    const fa_view *view = job->plan->view;
+    const fa_plan_view *view = job->plan->view;
     const int64_t m = p->m, n = p->n, k = p->s.k;
     const size_t room = sizeof(REAL) * (size_t)(m * k + k * n + m * n);
     REAL *copy = fai_cpu_scratch_take(room);
@@ -99,13 +67,13 @@ static void N(run_converted)(const N(job) *job, N(problem) *p, const char *a, co
     if (d) N(spread)(&q, d, view[3].dtype, d_col);
     N(product)(&q, job->way);
     for (int64_t i = 0; i < m; i++)
-        N(narrow_line)(c + i * p->t.c_row * (int64_t)fa_dtype_size((fa_dtype)view[0].dtype), view[0].dtype, q.t.c + i * n, n);
+        FAI_NAME(N(fai_cpu_store))(c + i * p->t.c_row * (int64_t)fa_dtype_size((fa_dtype)view[0].dtype), view[0].dtype, q.t.c + i * n, n);
     fai_cpu_scratch_give(copy, room);
 }
 
 /* ---- one part of one matrix of the batch ---- */
 static void N(run_part)(const N(job) *job, int64_t matrix, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
-    const fa_view *view = job->plan->view;
+    const fa_plan_view *view = job->plan->view;
     const int nb = job->nb;
     int64_t at[4] = {0};
     for (int dim = nb - 1; dim >= 0; dim--) {
@@ -171,7 +139,7 @@ void FAI_NAME(N(fai_cpu_gemm))(const fa_plan *plan, char *const *pointers) {
     if (m <= 0 || n <= 0 || batch <= 0) return;
     job.added = plan->view[3].kind != FA_VIEW_NONE && job.beta != 0;
     job.converted = !N(same_types)(plan, job.added);
-    const fa_view *view = plan->view;
+    const fa_plan_view *view = plan->view;
     N(problem) whole = {.m = m, .n = n, .b_col = view[2].stride[job.nb + 1],
         .s = {.k = k, .a_row = view[1].stride[job.nb], .a_col = view[1].stride[job.nb + 1], .b_row = view[2].stride[job.nb]},
         .t = {.c_row = view[0].stride[job.nb], .d = job.added ? (const REAL *)(const void *)pointers[3] : NULL, .d_row = view[3].stride[job.nb]}};

@@ -18,6 +18,15 @@
 #define TILE_COLS (2 * LANES)
 #define TILE_VECTORS_MAX 4
 
+#undef OWN_TYPE
+#if defined(FA_F32)
+#define OWN_TYPE FA_T_FLOAT32
+#elif defined(FA_F64)
+#define OWN_TYPE FA_T_FLOAT64
+#else
+#define OWN_TYPE FA_T_INT64
+#endif
+
 typedef struct N(source) {
     int64_t k;
     const REAL *a;

@@ -93,6 +93,36 @@ INLINE void N(put_some)(REAL *p, N(mask) m, N(vec) v) {
 }
 #endif
 
+/* ---- lanes picked by the bits of a mask move to the front, in order ---- */
+#if defined(__AVX512F__)
+typedef __mmask16 N(picker);
+INLINE N(picker) N(pick)(unsigned bits) { return (__mmask16)bits; }
+#ifdef FA_F32
+INLINE N(vec) N(squeeze)(N(vec) v, N(picker) p) { return (N(vec))_mm512_maskz_compress_ps(p, (__m512)v); }
+#else
+INLINE N(vec) N(squeeze)(N(vec) v, N(picker) p) { return (N(vec))_mm512_maskz_compress_epi64((__mmask8)p, (__m512i)v); }
+#endif
+#elif defined(__AVX2__)
+typedef __m256i N(picker); /* eight numbers of 32-bit parts */
+INLINE N(picker) N(pick)(unsigned bits) {
+    int parts[16] = {0}, n = 0;
+    for (int i = 0; i < LANES; i++)
+        if (bits >> i & 1)
+            for (int k = 0; k < 8 / LANES; k++) parts[n++] = i * (8 / LANES) + k;
+    return _mm256_loadu_si256((const __m256i *)(const void *)parts);
+}
+INLINE N(vec) N(squeeze)(N(vec) v, N(picker) p) { return (N(vec))_mm256_permutevar8x32_epi32((__m256i)v, p); }
+#else
+typedef unsigned N(picker);
+INLINE N(picker) N(pick)(unsigned bits) { return bits; }
+INLINE N(vec) N(squeeze)(N(vec) v, N(picker) p) {
+    N(vec) out = {0};
+    for (int i = 0, n = 0; i < LANES; i++)
+        if (p >> i & 1) out[n++] = v[i];
+    return out;
+}
+#endif
+
 /* The sum of all lanes, halves added to halves: the same order for every caller. */
 INLINE REAL N(total)(N(vec) v) {
 #if defined(__AVX512F__) && defined(FA_F32)
