@@ -1,6 +1,7 @@
 /* Derivatives that the tables name as "@name": they need more than one expression. All are written in public operators, so that
  * they can be differentiated again. */
 #include "composite.h"
+#include "ops/norm.h"
 
 /* In the dtype of input i: types of operands may have been promoted. */
 static bool give(const fai_node *node, int i, fa_tensor **grads, fa_tensor *grad) {
@@ -188,10 +189,16 @@ static fa_tensor *through_statistics(normed n, fa_tensor *g, fa_shape dims) {
     return fa_mul(n.rstd, fa_sub(fa_sub(g, fa_mean_dims(g, dims, true)), slope));
 }
 
+/* Where the fused kernels write the gradient of input i: nowhere if nobody wants it. */
+static fa_tensor **wanted(const fai_node *node, int i, fa_tensor **grads) { return fai_node_needs(node, i) ? &grads[i] : NULL; }
+
 bool fai_layer_norm_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     const fai_layer_norm_params *p = node->params;
     fa_tensor *x = fai_node_kept(node, 0), *weight = fai_node_kept(node, 1);
     if (!x || (!weight && fa_failed())) return false;
+    if (!fai_recording() && x->numel)
+        return fai_layer_norm_grads(g, x, p->shape, weight, fai_node_kept(node, 2), fai_node_kept(node, 3), wanted(node, 0, grads),
+                                    wanted(node, 1, grads), wanted(node, 2, grads));
     fa_shape dims = {.ndim = p->shape.ndim};
     for (int d = 0; d < dims.ndim; d++) dims.dim[d] = x->ndim - dims.ndim + d;
     g = fai_widened(g);
@@ -216,6 +223,11 @@ bool fai_batch_norm_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     if (!x || (!weight && fa_failed())) return false;
     const fa_shape dims = fai_channel_dims(x);
     normed n;
+    if (!fai_recording() && x->numel) {
+        fa_tensor *mean = fai_node_kept(node, p->training ? 4 : 2), *spread = fai_node_kept(node, p->training ? 5 : 3);
+        return mean && spread && fai_batch_norm_grads(g, x, weight, mean, spread, p->training, p->eps, wanted(node, 0, grads), wanted(node, 3, grads),
+                                                      wanted(node, 4, grads));
+    }
     g = fai_widened(g);
     if (p->training) {
         n = normalise(fai_widened(x), dims, p->eps);
