@@ -59,7 +59,8 @@ LIB_SOURCES := $(filter-out $(ISA_SOURCES) $(SIM_SOURCES),$(wildcard src/*/*.c s
 CLI_SOURCES := $(wildcard cli/*.c)
 TEST_SOURCES := $(wildcard tests/test_*.c)
 # ONLY='nn* data' and TAG=threads choose among the tests: the rest is not even built.
-CHOSEN_TESTS := $(filter $(or $(patsubst %,tests/test_%.c,$(subst *,%,$(ONLY))),%),$(if $(TAG),$(shell grep -l 'test-tags:.*$(TAG)' tests/test_*.c),$(TEST_SOURCES)))
+TAGGED_TESTS := $(if $(TAG),$(shell grep -l 'test-tags:.*$(TAG)' tests/test_*.c),$(TEST_SOURCES))
+CHOSEN_TESTS := $(filter $(or $(patsubst %,tests/test_%.c,$(subst *,%,$(ONLY))),%),$(TAGGED_TESTS))
 SUPPORT_SOURCES := $(wildcard tests/support/*.c)
 EXAMPLE_SOURCES := $(wildcard examples/*.c examples/*/*.c)
 BENCH_SOURCES := $(wildcard bench/*.c)
@@ -91,8 +92,8 @@ $(B)/libfacula.a: $(LIB_OBJECTS)
 	@rm -f $@ && $(AR) rcs $@ $(LIB_OBJECTS)
 $(B)/libfacula_sim.so: $(SIM_OBJECTS) tools/facula_sim.map
 	@echo "  LINK $@"
-	@$(CC) $(CFLAGS_ALL) -shared -Wl,-soname,libfacula_sim.so -Wl,--version-script=tools/facula_sim.map $(LINK_$(MODE)) $(LDFLAGS_ALL) \
-		-o $@ $(SIM_OBJECTS) $(LIBS_SIM)
+	@$(CC) $(CFLAGS_ALL) -shared -Wl,-soname,libfacula_sim.so -Wl,--version-script=tools/facula_sim.map $(LINK_$(MODE)) \
+		$(LDFLAGS_ALL) -o $@ $(SIM_OBJECTS) $(LIBS_SIM)
 $(B)/bin/facula: $(call object,$(CLI_SOURCES)) $(B)/libfacula.so
 	@mkdir -p $(@D); echo "  LINK $@"
 	@$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(LINK_$(MODE)) -o $@ $(call object,$(CLI_SOURCES)) -L$(B) -lfacula \
@@ -191,8 +192,8 @@ dist: all
 ENTRY := {"directory": "$(CURDIR)", "file": "%s", "command": "$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) %s -c %s"},\n
 BEST := $(lastword $(ISAS))
 compile_commands.json:
-	@{ for s in $(LIB_SOURCES) $(SIM_SOURCES) $(CLI_SOURCES) $(TEST_SOURCES) $(SUPPORT_SOURCES) $(EXAMPLE_SOURCES) $(BENCH_SOURCES); do \
-		printf '$(ENTRY)' $$s '' $$s; done; \
+	@{ for s in $(LIB_SOURCES) $(SIM_SOURCES) $(CLI_SOURCES) $(TEST_SOURCES) $(SUPPORT_SOURCES) $(EXAMPLE_SOURCES) \
+		$(BENCH_SOURCES); do printf '$(ENTRY)' $$s '' $$s; done; \
 	   for s in $(ISA_SOURCES); do printf '$(ENTRY)' $$s '$(ISA_$(BEST)) -DFAI_ISA=$(BEST)' $$s; done; } \
 	 | sed -e '1s/^/[\n/' -e '$$s/,$$/\n]/' > $@; echo $@
 clean:

@@ -61,7 +61,9 @@ static int chosen;
 static fa_tensor *make_zeros(const golden_arg *a) { return fa_zeros(a[0].shape, .dtype = a[1].dtype); }
 static fa_tensor *make_ones(const golden_arg *a) { return fa_ones(a[0].shape, .dtype = a[1].dtype); }
 static fa_tensor *make_full(const golden_arg *a) { return fa_full(a[0].shape, a[1].scalar, .dtype = a[2].dtype); }
-static fa_tensor *make_arange(const golden_arg *a) { return fa_arange(a[0].scalar, a[1].scalar, a[2].scalar, .dtype = a[3].dtype); }
+static fa_tensor *make_arange(const golden_arg *a) {
+    return fa_arange(a[0].scalar, a[1].scalar, a[2].scalar, .dtype = a[3].dtype);
+}
 static fa_tensor *make_linspace(const golden_arg *a) { return fa_linspace(a[0].f, a[1].f, a[2].i, .dtype = a[3].dtype); }
 static fa_tensor *make_eye(const golden_arg *a) { return fa_eye(a[0].i, a[1].i, .dtype = a[2].dtype); }
 static fa_tensor *make_rand(const golden_arg *a) { return fa_rand(a[0].shape, .dtype = a[1].dtype); }
@@ -235,7 +237,10 @@ static fa_tensor *call(run *r) {
 
 static int mantissa(fa_dtype t) { return t == FA_FLOAT64 ? 52 : t == FA_FLOAT32 ? 23 : t == FA_BFLOAT16 ? 7 : 10; }
 static int least(fa_dtype t) { return t == FA_FLOAT64 ? -1074 : t == FA_FLOAT32 ? -149 : t == FA_BFLOAT16 ? -133 : -24; }
-static double largest(fa_dtype t) { return t == FA_FLOAT64 ? DBL_MAX : t == FA_FLOAT32 ? FLT_MAX : t == FA_BFLOAT16 ? 3.3895313892515355e38 : 65504; }
+static double largest(fa_dtype t) {
+    return t == FA_FLOAT64 ? DBL_MAX : t == FA_FLOAT32 ? FLT_MAX : t == FA_BFLOAT16 ? 3.3895313892515355e38 : 65504;
+}
+static double epsilon(fa_dtype t) { return t == FA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON; } /* of what it is computed in */
 
 static double unit(fa_dtype type, double at) {
     const int e = at == 0 ? least(type) : ilogb(at) - mantissa(type);
@@ -252,14 +257,16 @@ static bool close_to(fa_dtype type, double got, double truth, double ulp, double
     return fabs(got - truth) <= ulp * unit(type, truth) + near;
 }
 
-static bool compare(const run *r, const char *what, fa_tensor *t, fa_dtype type, const double *truth, int64_t n, double ulp, double near) {
+static bool compare(const run *r, const char *what, fa_tensor *t, fa_dtype type, const double *truth, int64_t n, double ulp,
+                    double near) {
     if (fa_numel(t) != n) return fail(r, "%s has %lld elements, expected %lld", what, (long long)fa_numel(t), (long long)n);
     double *got = malloc((size_t)(n + 1) * sizeof *got);
     if (!got || !fa_to_data(t, got, FA_FLOAT64)) return free(got), fail_pending(r, what);
     for (int64_t i = 0; i < n; i++) {
         if (close_to(type, got[i], truth[i], ulp, near)) continue;
-        fail(r, "%s[%lld] is %.17g, expected %.17g (%.3g units of the last place; allowed %g, and %.3g)", what, (long long)i, got[i], truth[i],
-             fabs(got[i] - truth[i]) / unit(fa_dtype_is_floating(type) ? type : FA_FLOAT64, truth[i]), ulp, near);
+        const double units = fabs(got[i] - truth[i]) / unit(fa_dtype_is_floating(type) ? type : FA_FLOAT64, truth[i]);
+        fail(r, "%s[%lld] is %.17g, expected %.17g (%.3g units of the last place; allowed %g, and %.3g)", what, (long long)i, got[i],
+             truth[i], units, ulp, near);
         return free(got), false;
     }
     free(got);
@@ -278,7 +285,7 @@ static bool check_result(const run *r, int k, fa_tensor *t) {
     for (int i = 0; same && i < v->shape.ndim; i++) same = fa_size(t, i) == v->shape.dim[i];
     if (!same) return fail(r, "%s is of another shape than PyTorch's", what);
     const double ulp = type == FA_FLOAT64 && r->c->ulp > 0 ? 2 * r->c->ulp + 4 : r->c->ulp;
-    return compare(r, what, t, type, v->values, v->n, ulp, r->c->near * (type == FA_FLOAT64 ? 4 * DBL_EPSILON : FLT_EPSILON));
+    return compare(r, what, t, type, v->values, v->n, ulp, r->c->near * epsilon(type) * (type == FA_FLOAT64 ? 4 : 1));
 }
 
 static bool check_forward(run *r) {
@@ -288,8 +295,7 @@ static bool check_forward(run *r) {
     for (int i = 0; i < r->c->nchanges; i++) {
         const golden_values *v = &r->c->changes[i];
         const golden_spec *a = &r->c->args[v->at];
-        if (!compare(r, a->name, r->tensors[a->first], r->type, v->values, v->n, 8, r->c->near * (r->type == FA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON)))
-            return false;
+        if (!compare(r, a->name, r->tensors[a->first], r->type, v->values, v->n, 8, r->c->near * epsilon(r->type))) return false;
     }
     return true;
 }
@@ -334,7 +340,8 @@ static bool check_gradients(const run *r, const char *what, const golden_values 
         if (!grads[k]) return fail(r, "no %s of tensor %d", what, truth[i].at);
         char text[48];
         snprintf(text, sizeof text, "%s of tensor %d", what, truth[i].at);
-        if (!compare(r, text, grads[k], fa_dtype_of(grads[k]), truth[i].values, truth[i].n, 1, tolerance * fmax(peak, 1e-3))) return false;
+        const double near = tolerance * fmax(peak, 1e-3);
+        if (!compare(r, text, grads[k], fa_dtype_of(grads[k]), truth[i].values, truth[i].n, 1, near)) return false;
     }
     return true;
 }
@@ -348,8 +355,9 @@ static bool check_second(run *r, const int *wanted, int n, fa_tensor **inputs, f
         if (!(w[m] = weights(r, grads[k], (r->c->gseed + 1 + (uint64_t)k) & 0xffffffff))) return fail_pending(r, "weights");
         m++;
     }
-    if (m > 0 && !fa_grad_of(outputs, m, inputs, n, second, .grad_outputs = w, .allow_unused = true)) return fail_pending(r, "second derivative");
-    return check_gradients(r, "second derivative", r->c->second, r->c->nsecond, wanted, n, second, 1e-11);
+    if (m > 0 && !fa_grad_of(outputs, m, inputs, n, second, .grad_outputs = w, .allow_unused = true))
+        return fail_pending(r, "second derivative");
+    return check_gradients(r, "second derivative", r->c->second, r->c->nsecond, wanted, n, second, 1e-10);
 }
 
 static bool check_derivatives(run *r) {
@@ -369,7 +377,8 @@ static bool check_derivatives(run *r) {
     const bool twice = r->c->nsecond > 0 && r->type == FA_FLOAT64;
     if (!w || !fa_grad_of(&out, 1, inputs, n, grads, .grad_outputs = &w, .create_graph = twice, .allow_unused = true))
         return fail_pending(r, "derivative");
-    if (!check_gradients(r, "derivative", r->c->first, r->c->nfirst, wanted, n, grads, r->type == FA_FLOAT64 ? 1e-12 : 1e-5)) return false;
+    const double tolerance = r->type == FA_FLOAT64 ? 1e-12 : 1e-5;
+    if (!check_gradients(r, "derivative", r->c->first, r->c->nfirst, wanted, n, grads, tolerance)) return false;
     return !twice || check_second(r, wanted, n, inputs, grads);
 }
 

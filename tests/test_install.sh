@@ -41,14 +41,21 @@ export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" LD_LIBRARY_PATH="$prefix/lib"
 cc=${CC:-cc}
 with_pkg_config() { # with_pkg_config COMPILER STANDARD
     # shellcheck disable=SC2046
-    "$1" "-std=$2" -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror "$root/prog.c" $(pkg-config --cflags --libs facula) -o "$root/prog" &&
+    "$1" "-std=$2" -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror "$root/prog.c" $(pkg-config --cflags --libs facula) \
+        -o "$root/prog" &&
         [ "$("$root/prog")" = "tensor([2., 4., 6.])" ]
 }
 check "a program by pkg-config, C11" with_pkg_config "$cc" c11
 check "a program by pkg-config, GNU C17" with_pkg_config "$cc" gnu17
-if command -v clang >/dev/null; then check "a program by pkg-config, clang" with_pkg_config clang c11; else skip "no clang"; fi
+if command -v clang >/dev/null; then check "a program by clang" with_pkg_config clang c11; else skip "no clang"; fi
 cplusplus() {
-    printf '#include <facula.h>\nint main() { fa_tensor *x = fa_zeros_with(fa_shape_of(0, nullptr), nullptr); (void)x; return fa_finish("cpp"); }\n' >"$root/prog.cc"
+    cat >"$root/prog.cc" <<'EOF'
+#include <facula.h>
+int main() {
+    fa_tensor *x = fa_zeros_with(fa_shape_of(0, nullptr), nullptr);
+    return fa_numel(x) != 1 || fa_finish("cpp");
+}
+EOF
     # shellcheck disable=SC2046
     g++ -std=c++17 -Wall -Wextra -Werror "$root/prog.cc" $(pkg-config --cflags --libs facula) -o "$root/cpp" && "$root/cpp"
 }
@@ -65,7 +72,8 @@ add_executable(static prog.c)
 target_link_libraries(static Facula::facula_static)
 EOF
     cmake -S "$root" -B "$root/cmake" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$root/cmake" &&
-        [ "$("$root/cmake/shared")" = "tensor([2., 4., 6.])" ] && [ "$("$root/cmake/static")" = "tensor([2., 4., 6.])" ]
+        [ "$("$root/cmake/shared")" = "tensor([2., 4., 6.])" ] &&
+        [ "$("$root/cmake/static")" = "tensor([2., 4., 6.])" ]
 }
 if command -v cmake >/dev/null; then check "find_package" find_package; else skip "no cmake"; fi
 
@@ -93,8 +101,9 @@ tarball() { # unpacked where there is no Python, make plans to compile and not t
     for tool in sh gcc cc make mkdir cp ln rm ar as ld sed echo cat cmp find dirname grep uname; do
         ln -sf "$(command -v "$tool")" "$root/bin/$tool"
     done
-    (cd "$root"/dist/facula-* && PATH="$root/bin" make CC=gcc build/release/libfacula_sim.so && PATH="$root/bin" make CC=gcc -n all)
+    (cd "$root"/dist/facula-* && PATH="$root/bin" make CC=gcc build/release/libfacula_sim.so &&
+        PATH="$root/bin" make CC=gcc -n all)
 }
-if git rev-parse HEAD >/dev/null 2>&1; then check "a tarball builds without Python" tarball; else skip "no git checkout to make a tarball of"; fi
+if git rev-parse HEAD >/dev/null 2>&1; then check "a tarball builds without Python" tarball; else skip "no git checkout"; fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -1,5 +1,6 @@
 """The golden file's language: how a case is described here, computed by PyTorch and written down. tests/golden/README.md
 describes the format; tests/test_golden.c reads it."""
+
 import inspect
 import zlib
 
@@ -196,8 +197,13 @@ def takes_all(fn):
 
 def differentiable(made):
     """The inputs that want a gradient, numbered over all tensor arguments of the case."""
-    flat = [t for v in made.values() for t in (v if isinstance(v, list) else [v]) if isinstance(t, torch.Tensor)]
-    return [(i, t) for i, t in enumerate(flat) if t.requires_grad]
+    flat = [
+        t
+        for v in made.values()
+        for t in (v if isinstance(v, list) else [v])
+        if isinstance(v, list) or isinstance(t, torch.Tensor)
+    ]
+    return [(i, t) for i, t in enumerate(flat) if t is not None and t.requires_grad]
 
 
 def weights(shape, seed, whole):
@@ -253,8 +259,21 @@ def results(case, group):
     return found
 
 
-def case(op, fn, types=F, layouts="c", ulp=None, near=None, grad=True, second=True, bits=True, whole=None, changes=(), seed=None,
-         **args):
+def case(
+    op,
+    fn,
+    types=F,
+    layouts="c",
+    ulp=None,
+    near=None,
+    grad=True,
+    second=True,
+    bits=True,
+    whole=None,
+    changes=(),
+    seed=None,
+    **args,
+):
     """Writes a case. types: element types "*" stands for; layouts: how inputs lie in memory; ulp: allowed distance in units of
     the result's last place; near: and besides, that many units of the last place of this number (in the type computed in);
     bits: the same bits on every device; changes: arguments written to; seed: fa_manual_seed before, CPU only."""

@@ -1,4 +1,5 @@
 """Cases of the rows of elementwise.tab: made from the rows alone, so that a new row has them too."""
+
 import torch
 import torch.nn.functional as nnf
 from cases import B, F, H, I, T, U, V, case
@@ -11,7 +12,8 @@ ELEMENTWISE = {
     "addcmul": lambda x, y, z, value: torch.addcmul(x, y, z, value=value if x.is_floating_point() else int(value)),
     "addcdiv": lambda x, y, z, value: torch.addcdiv(x, y, z, value=value),
     "clamp": lambda x, y, z: torch.minimum(torch.maximum(x, y), z),  # torch.clamp's derivative does not broadcast x
-    "masked_fill": lambda x, y, z: torch.where(y, z, x),
+    "masked_fill": lambda x, y, z: torch.masked_fill(x, y, z) if z.dim() == 0 else torch.where(y, z, x),
+    "hardsigmoid": lambda x: nnf.relu6(x + 3) / 6,  # torch's derivative takes 1/6 in float32
     "gelu_tanh": lambda x: nnf.gelu(x, approximate="tanh"),
     "log_sigmoid": nnf.logsigmoid,
     "nan_to_num": lambda x, nan, posinf, neginf: torch.nan_to_num(x, nan, posinf, neginf),
@@ -25,6 +27,9 @@ ELEMENTWISE = {
     "threshold": lambda x, threshold, value: nnf.threshold(x, threshold, value),
 }
 
+# Sums whose terms may cancel: besides the row's ulp, that many machine epsilons. The largest terms are about as large.
+CANCELS = {"addcmul": 12.0, "addcdiv": 21.0, "kl_div_element": 4.0}
+
 
 def torch_function(row):
     if row.name in ELEMENTWISE:
@@ -36,6 +41,7 @@ def torch_function(row):
 
     def call(**given):
         return f(*[given[n] for n in names], **{p: given[p] for p, _ in row.params})
+
     return call
 
 
@@ -65,8 +71,17 @@ def row_cases(row):
         whole = types not in (F, H)
         args = {a: operand(row, i, shapes[i % len(shapes)], whole) for i, a in enumerate(row.args)}
         given = {p: int(v) if whole and v == int(v) else float(v) for p, v in params.items()}
-        case(row.name, lambda **k: f(**{**k, **given}), types, layouts, ulp=row.ulp, **{"grad": double, **more}, **args,
-             **{p: float(v) for p, v in params.items()})
+        case(
+            row.name,
+            lambda **k: f(**{**k, **given}),
+            types,
+            layouts,
+            ulp=row.ulp,
+            near=CANCELS.get(row.name),
+            **{"grad": double, **more},
+            **args,
+            **{p: float(v) for p, v in params.items()},
+        )
 
     layouts = "ctsfn" + ("M" if n > 1 else "")
     for types in groups(row):
@@ -107,11 +122,23 @@ def scalars(row, f, numbers):
                 continue
             args = {a: operand(row, i, (2, 3), whole) for i, a in enumerate(row.args[:-1])}
 
-            def call(value=value, **k):
+            def call(last_value=value, **k):
                 wide = any(k[a].dtype == torch.float64 for a in row.args[:-1])
-                return f(**{**k, **numbers, last: torch.tensor(value, dtype=torch.float64 if wide else None)})
-            case(row.name + "_scalar", call, types, "cs", ulp=row.ulp, grad=types == F and bool(row.backward), second=False, **args,
-                 **{last: V(value)}, **numbers)
+                return f(**{**k, **numbers, last: torch.tensor(last_value, dtype=torch.float64 if wide else None)})
+
+            case(
+                row.name + "_scalar",
+                call,
+                types,
+                "cs",
+                ulp=row.ulp,
+                near=CANCELS.get(row.name),
+                grad=types == F and bool(row.backward),
+                second=False,
+                **args,
+                **{last: V(value)},
+                **numbers,
+            )
 
 
 def promotion():

@@ -3,6 +3,7 @@
 
 Run by hand, with a Python that has torch, when an operator is added or its meaning changes:  make_ops.py [--list]
 A row of elementwise.tab is found in torch by its name, or by ELEMENTWISE below."""
+
 import gzip
 import os
 import sys
@@ -16,9 +17,26 @@ import rows  # noqa: E402
 import tensor_cases  # noqa: E402
 
 # Only reached through the derivatives of others, or helpers of theirs.
-INNER = {"slice_backward", "select_backward", "unfold_backward", "diagonal_backward", "embedding_backward", "dim_backward",
-         "softmax_grad", "log_softmax_grad", "conv2d_input", "conv2d_weight", "max_pool2d_backward", "pool_gather",
-         "avg_pool2d_backward", "nll_loss_backward", "nll_loss_double", "to_device", "gemm", "as_strided_embed"}
+INNER = {
+    "slice_backward",
+    "select_backward",
+    "unfold_backward",
+    "diagonal_backward",
+    "embedding_backward",
+    "dim_backward",
+    "softmax_grad",
+    "log_softmax_grad",
+    "conv2d_input",
+    "conv2d_weight",
+    "max_pool2d_backward",
+    "pool_gather",
+    "avg_pool2d_backward",
+    "nll_loss_backward",
+    "nll_loss_double",
+    "to_device",
+    "gemm",
+    "as_strided_embed",
+}
 HEAD = "# Made by tests/golden/make_ops.py with PyTorch; tests/golden/README.md tells the format.\n"
 
 

@@ -1,4 +1,5 @@
 """Cases of reductions, views, movement, indexing and of making tensors."""
+
 import torch
 from cases import B, F, H, I, LAYOUTS, MOVE, OUT, T, U, V, Lst, case
 
@@ -59,49 +60,128 @@ def reduction(name):
 
     def near(n):
         return {} if exact else {"ulp": 2, "near": 3.0 * n}
+
     for types in reduce_types(name):
         whole = types not in (F, H)
         if name == "prod" and whole:
             low, high = 0, 2
         case(name, lambda x: f(x), types, LAYOUTS[:5], grad=derivative, **exact, **near(48), x=x(2, 3, 4, 2))
         for dims, keep in (((1,), False), ((0, 3), True), ((-1,), False), ((), True)):
-            case(name + "_dims", lambda x, dims, keepdim: f(x, dim=dims, keepdim=keepdim), types, LAYOUTS[:5], grad=derivative and not keep,
-                 **exact, **near(48), x=x(2, 3, 4, 2), dims=dims, keepdim=keep)
+            case(
+                name + "_dims",
+                lambda x, dims, keepdim: f(x, dim=dims, keepdim=keepdim),
+                types,
+                LAYOUTS[:5],
+                grad=derivative and not keep,
+                **exact,
+                **near(48),
+                x=x(2, 3, 4, 2),
+                dims=dims,
+                keepdim=keep,
+            )
     # more than one block of 1,024, along both kinds of strides
     if name != "prod":
         for shape, dims in (((2, 2100), (1,)), ((1300, 3), (0,)), ((3, 1025, 2), (1,))):
-            case(name + "_dims", lambda x, dims, keepdim: f(x, dim=dims, keepdim=keepdim), F, "cts", grad=False, **exact,
-                 **near(shape[0] * 1000), x=x(*shape), dims=dims, keepdim=False)
+            case(
+                name + "_dims",
+                lambda x, dims, keepdim: f(x, dim=dims, keepdim=keepdim),
+                F,
+                "cts",
+                grad=False,
+                **exact,
+                **near(shape[0] * 1000),
+                x=x(*shape),
+                dims=dims,
+                keepdim=False,
+            )
         case(name, lambda x: f(x), F, "cts", grad=False, **exact, **near(5000), x=x(70, 71))
     case(name, lambda x: f(x), F, "c", **exact, **near(3), grad=derivative, x=T(values=[2.5]))
     case(name, lambda x: f(x), F, "e", **exact, **near(30), grad=False, x=x(4, 3))
     if name not in ("amax", "amin"):
-        case(name + "_dims", lambda x, dims, keepdim: f(x, dim=dims, keepdim=keepdim), F, "c", grad=False, **exact, **near(3),
-             x=x(3, 0), dims=(1,), keepdim=False)
+        case(
+            name + "_dims",
+            lambda x, dims, keepdim: f(x, dim=dims, keepdim=keepdim),
+            F,
+            "c",
+            grad=False,
+            **exact,
+            **near(3),
+            x=x(3, 0),
+            dims=(1,),
+            keepdim=False,
+        )
     if name in ("amax", "amin"):
         case(name, lambda x: f(x), F, "c", grad=False, **exact, x=T(4, values=[1.0, float("nan"), 3.0, float("-inf")]))
-        case(name + "_dims", lambda x, dims, keepdim: f(x, dim=dims, keepdim=keepdim), F, "c", second=False, **exact,
-             x=T(2, 4, values=[1, 3, 3, 0, 2, 2, 2, 2.0]), dims=(1,), keepdim=False)
+        case(
+            name + "_dims",
+            lambda x, dims, keepdim: f(x, dim=dims, keepdim=keepdim),
+            F,
+            "c",
+            second=False,
+            **exact,
+            x=T(2, 4, values=[1, 3, 3, 0, 2, 2, 2, 2.0]),
+            dims=(1,),
+            keepdim=False,
+        )
 
 
 def positions_of_extremes():
     for types in (F, I, U):
         for name in ("max", "min"):
             f = getattr(torch, name)
-            case(name + "_dim", lambda x, dim, keepdim: f(x, dim, keepdim), types, LAYOUTS[:5], ulp=0, second=False, x=T(2, 3, 4, 2),
-                 dim=2, keepdim=False, indices=OUT)
-            case(name + "_dim", lambda x, dim, keepdim: f(x, dim, keepdim), types, "ct", ulp=0, second=False, x=T(3, 5), dim=-2,
-                 keepdim=True, indices=OUT)
+            case(
+                name + "_dim",
+                lambda x, dim, keepdim: f(x, dim, keepdim),
+                types,
+                LAYOUTS[:5],
+                ulp=0,
+                second=False,
+                x=T(2, 3, 4, 2),
+                dim=2,
+                keepdim=False,
+                indices=OUT,
+            )
+            case(
+                name + "_dim",
+                lambda x, dim, keepdim: f(x, dim, keepdim),
+                types,
+                "ct",
+                ulp=0,
+                second=False,
+                x=T(3, 5),
+                dim=-2,
+                keepdim=True,
+                indices=OUT,
+            )
             case(name, lambda x: f(x), types, LAYOUTS[:5], ulp=0, second=False, x=T(2, 3, 4, 2))
             g = getattr(torch, "arg" + name)
             case("arg" + name, lambda x: g(x), types, LAYOUTS[:5], grad=False, x=T(2, 3, 4, 2))
             for dim, keep in ((0, False), (3, True)):
-                case(f"arg{name}_dim", lambda x, dim, keepdim: g(x, dim, keepdim), types, LAYOUTS[:5], grad=False, x=T(2, 3, 4, 2), dim=dim,
-                     keepdim=keep)
+                case(
+                    f"arg{name}_dim",
+                    lambda x, dim, keepdim: g(x, dim, keepdim),
+                    types,
+                    LAYOUTS[:5],
+                    grad=False,
+                    x=T(2, 3, 4, 2),
+                    dim=dim,
+                    keepdim=keep,
+                )
     nan = T(2, 3, values=[1, float("nan"), float("nan"), 5, 5, 2])
     case("argmax_dim", lambda x, dim, keepdim: torch.argmax(x, dim, keepdim), F, "ct", grad=False, x=nan, dim=1, keepdim=False)
     case("argmin_dim", lambda x, dim, keepdim: torch.argmin(x, dim, keepdim), F, "ct", grad=False, x=nan, dim=1, keepdim=False)
-    case("max_dim", lambda x, dim, keepdim: torch.max(x, dim, keepdim), F, "ct", ulp=0, grad=False, x=nan, dim=1, keepdim=False, indices=OUT)
+    case(
+        "max_dim",
+        lambda x, dim, keepdim: torch.max(x, dim, keepdim),
+        F,
+        "ct",
+        ulp=0,
+        grad=False,
+        x=nan,
+        dim=1,
+        keepdim=False,
+        indices=OUT,
+    )
 
 
 def statistics():
@@ -110,17 +190,49 @@ def statistics():
             f = getattr(torch, name)
             case(name, lambda x: f(x), types, LAYOUTS[:5], x=T(2, 3, 4, 2))
             for dims, correction in (((1,), 1), ((0, 3), 0), ((), 2)):
-                case(name + "_dims", lambda x, dims, correction, keepdim: f(x, dim=dims or None, correction=correction, keepdim=keepdim),
-                     types, LAYOUTS[:5], x=T(2, 3, 4, 2), dims=dims, correction=correction, keepdim=correction == 0)
+                case(
+                    name + "_dims",
+                    lambda x, dims, correction, keepdim: f(x, dim=dims or None, correction=correction, keepdim=keepdim),
+                    types,
+                    LAYOUTS[:5],
+                    x=T(2, 3, 4, 2),
+                    dims=dims,
+                    correction=correction,
+                    keepdim=correction == 0,
+                )
         for p in (1.0, 2.0, 3.0, float("inf")):
             case("norm", lambda x, p: torch.linalg.vector_norm(x, p), types, "cts", second=p < 9, x=T(3, 4), p=p)
-            case("norm_dims", lambda x, p, dims, keepdim: torch.linalg.vector_norm(x, p, dim=dims, keepdim=keepdim), types, "cts",
-                 second=p < 9, x=T(3, 4), p=p, dims=(1,), keepdim=True)
+            case(
+                "norm_dims",
+                lambda x, p, dims, keepdim: torch.linalg.vector_norm(x, p, dim=dims, keepdim=keepdim),
+                types,
+                "cts",
+                second=p < 9,
+                x=T(3, 4),
+                p=p,
+                dims=(1,),
+                keepdim=True,
+            )
         for dims, keep in (((1,), False), ((0, 2), True)):
-            case("logsumexp", lambda x, dims, keepdim: torch.logsumexp(x, dims, keepdim), types, LAYOUTS[:5], x=T(2, 3, 4, 2), dims=dims,
-                 keepdim=keep)
-    case("logsumexp", lambda x, dims, keepdim: torch.logsumexp(x, dims, keepdim), F, "c", grad=False,
-         x=T(2, 2, values=[1000.0, 1000.0, float("-inf"), float("-inf")]), dims=(1,), keepdim=False)
+            case(
+                "logsumexp",
+                lambda x, dims, keepdim: torch.logsumexp(x, dims, keepdim),
+                types,
+                LAYOUTS[:5],
+                x=T(2, 3, 4, 2),
+                dims=dims,
+                keepdim=keep,
+            )
+    case(
+        "logsumexp",
+        lambda x, dims, keepdim: torch.logsumexp(x, dims, keepdim),
+        F,
+        "c",
+        grad=False,
+        x=T(2, 2, values=[1000.0, 1000.0, float("-inf"), float("-inf")]),
+        dims=(1,),
+        keepdim=False,
+    )
     for types in (F, H, I, U, B):
         for dim in (0, 2, -1):
             case("cumsum", lambda x, dim: torch.cumsum(x, dim), types, LAYOUTS[:5], near=40.0, x=T(2, 3, 4, 2), dim=dim)
@@ -128,6 +240,7 @@ def statistics():
 
 
 # ---- views and movement ----
+
 
 def views():
     s = (2, 3, 4, 2)
@@ -147,14 +260,35 @@ def views():
     move("narrow", lambda x, dim, start, length: x.narrow(dim, start, length), s, dim=2, start=1, length=2)
     move("select", lambda x, dim, index: x.select(dim, index), s, dim=1, index=-1)
     for dim, start, stop, step in ((2, 0, 4, 2), (1, -2, 9, 1), (0, 1, 1, 1), (2, 1, 4, 3)):
-        move("slice", lambda x, dim, start, stop, step: x[(slice(None),) * dim + (slice(start, stop, step),)], s, dim=dim, start=start,
-             stop=stop, step=step)
+        move(
+            "slice",
+            lambda x, dim, start, stop, step: x[(slice(None),) * dim + (slice(start, stop, step),)],
+            s,
+            dim=dim,
+            start=start,
+            stop=stop,
+            step=step,
+        )
     move("unfold", lambda x, dim, size, step: x.unfold(dim, size, step), (3, 7), dim=1, size=3, step=2)
     move("diagonal", lambda x, offset, dim0, dim1: x.diagonal(offset, dim0, dim1), (3, 4, 2), offset=1, dim0=0, dim1=1)
-    move("as_strided", lambda x, shape, strides, offset: x.as_strided(shape, strides, offset), (12,), layouts="c", shape=(2, 3),
-         strides=(4, 2), offset=1)
-    move("as_strided", lambda x, shape, strides, offset: x.as_strided(shape, strides, offset), (12,), layouts="c", shape=(3, 4),
-         strides=(2, 1), offset=0)
+    move(
+        "as_strided",
+        lambda x, shape, strides, offset: x.as_strided(shape, strides, offset),
+        (12,),
+        layouts="c",
+        shape=(2, 3),
+        strides=(4, 2),
+        offset=1,
+    )
+    move(
+        "as_strided",
+        lambda x, shape, strides, offset: x.as_strided(shape, strides, offset),
+        (12,),
+        layouts="c",
+        shape=(3, 4),
+        strides=(2, 1),
+        offset=0,
+    )
     move("alias", lambda x: x.view_as(x), s)
     move("clone", lambda x: x.clone(), s, (), (0, 2))
     move("contiguous", lambda x: x.contiguous(), s)
@@ -164,19 +298,42 @@ def views():
     for shift, dim in ((1, 0), (-2, 2), (5, 2)):
         move("roll", lambda x, shift, dim: x.roll(shift, dim), s, shift=shift, dim=dim)
     move("repeat", lambda x, repeats: x.repeat(repeats), (2, 3), layouts="cts", repeats=(2, 1, 2))
-    move("repeat_interleave", lambda x, repeats, dim: x.repeat_interleave(repeats, dim), (2, 3), layouts="cts", repeats=2, dim=1)
+    move(
+        "repeat_interleave", lambda x, repeats, dim: x.repeat_interleave(repeats, dim), (2, 3), layouts="cts", repeats=2, dim=1
+    )
     for diagonal in (0, 1, -1):
         move("tril", lambda x, diagonal: x.tril(diagonal), (2, 3, 4), diagonal=diagonal)
         move("triu", lambda x, diagonal: x.triu(diagonal), (2, 3, 4), diagonal=diagonal)
     for dim in (0, 1, -1):
-        case("cat", lambda tensors, dim: torch.cat(tensors, dim), MOVE, LAYOUTS[:4] + "M",
-             tensors=Lst(*[W(*[2 + (k if d == dim % 3 else 0) for d in range(3)]) for k in range(3)]), dim=dim)
-        case("stack", lambda tensors, dim: torch.stack(tensors, dim), MOVE, LAYOUTS[:4] + "M", tensors=Lst(W(2, 3), W(2, 3)), dim=dim)
-    case("cat", lambda tensors, dim: torch.cat(tensors, dim), ("default",), "c", grad=False,
-         tensors=Lst(W(2, dtype="int32"), W(1, dtype="float16"), W(0, dtype="bool")), dim=0)
+        case(
+            "cat",
+            lambda tensors, dim: torch.cat(tensors, dim),
+            MOVE,
+            LAYOUTS[:4] + "M",
+            tensors=Lst(*[W(*[2 + (k if d == dim % 3 else 0) for d in range(3)]) for k in range(3)]),
+            dim=dim,
+        )
+        case(
+            "stack",
+            lambda tensors, dim: torch.stack(tensors, dim),
+            MOVE,
+            LAYOUTS[:4] + "M",
+            tensors=Lst(W(2, 3), W(2, 3)),
+            dim=dim,
+        )
+    case(
+        "cat",
+        lambda tensors, dim: torch.cat(tensors, dim),
+        ("default",),
+        "c",
+        grad=False,
+        tensors=Lst(W(2, dtype="int32"), W(1, dtype="float16"), W(0, dtype="bool")),
+        dim=0,
+    )
 
 
 # ---- indexing ----
+
 
 def indexing():
     s = (3, 4, 2)
@@ -184,57 +341,192 @@ def indexing():
     once = T(2, 4, 2, dtype="int64", values=[0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 2, 0, 1, 2], grad=False)
     layouts = LAYOUTS[:4] + "M"
     case("gather", lambda x, dim, index: torch.gather(x, dim, index), MOVE, layouts, x=W(*s), dim=1, index=rows)
-    case("scatter", lambda x, dim, index, src: torch.scatter(x, dim, index, src), MOVE, layouts, x=W(*s), dim=0, index=once, src=W(2, 4, 2))
-    case("scatter_value", lambda x, dim, index, value: torch.scatter(x, dim, index, value), MOVE, layouts, x=W(*s), dim=0, index=once,
-         value=V(7))
-    case("scatter_add", lambda x, dim, index, src: torch.scatter_add(x, dim, index, src), MOVE, layouts, x=W(*s), dim=1, index=rows,
-         src=W(3, 2, 2))
-    case("scatter_add", lambda x, dim, index, src: torch.scatter_add(x, dim, index, src), F, "c", near=60.0, grad=False, x=T(3), dim=0,
-         index=positions(300, below=3), src=T(300))
+    case(
+        "scatter",
+        lambda x, dim, index, src: torch.scatter(x, dim, index, src),
+        MOVE,
+        layouts,
+        x=W(*s),
+        dim=0,
+        index=once,
+        src=W(2, 4, 2),
+    )
+    case(
+        "scatter_value",
+        lambda x, dim, index, value: torch.scatter(x, dim, index, value),
+        MOVE,
+        layouts,
+        x=W(*s),
+        dim=0,
+        index=once,
+        value=V(7),
+    )
+    case(
+        "scatter_add",
+        lambda x, dim, index, src: torch.scatter_add(x, dim, index, src),
+        MOVE,
+        layouts,
+        x=W(*s),
+        dim=1,
+        index=rows,
+        src=W(3, 2, 2),
+    )
+    case(
+        "scatter_add",
+        lambda x, dim, index, src: torch.scatter_add(x, dim, index, src),
+        F,
+        "c",
+        near=60.0,
+        grad=False,
+        x=T(3),
+        dim=0,
+        index=positions(300, below=3),
+        src=T(300),
+    )
     one = T(5, dtype="int64", values=[2, 0, 2, 1, 2], grad=False)
     case("index_select", lambda x, dim, index: torch.index_select(x, dim, index), MOVE, layouts, x=W(*s), dim=0, index=one)
     case("index_select", lambda x, dim, index: torch.index_select(x, dim, index), MOVE, layouts, x=W(*s), dim=-2, index=one)
-    case("index_add", lambda x, dim, index, src: torch.index_add(x, dim, index, src), MOVE, layouts, x=W(3, 2), dim=0, index=one, src=W(5, 2))
+    case(
+        "index_add",
+        lambda x, dim, index, src: torch.index_add(x, dim, index, src),
+        MOVE,
+        layouts,
+        x=W(3, 2),
+        dim=0,
+        index=one,
+        src=W(5, 2),
+    )
     a, b = positions(3, 1, below=3), positions(2, below=4)
-    for indices in (Lst(one), Lst(a, b), Lst(None, b), Lst(a, None, T(2, dtype="int64", values=[1, -2], grad=False)), Lst(None, None, b)):
+    for indices in (
+        Lst(one),
+        Lst(a, b),
+        Lst(None, b),
+        Lst(a, None, T(2, dtype="int64", values=[1, -2], grad=False)),
+        Lst(None, None, b),
+    ):
         if indices.tensors[-1] is b and len(indices.tensors) == 3:
             indices = Lst(None, None, positions(2, 2, below=2))
         where = indices.tensors
-        case("index", lambda x, indices: x[tuple(slice(None) if i is None else i for i in indices)], MOVE, layouts, x=W(*s), indices=indices)
-        shape = torch.zeros(s)[tuple(slice(None) if i is None else i.numbers(("int64",), 1, False).long() * 0 for i in where)].shape
-        case("index_put", lambda x, indices, values, accumulate: put(x, indices, values, accumulate), MOVE, layouts, x=W(*s),
-             indices=indices, values=W(*shape), accumulate=True)
+        case(
+            "index",
+            lambda x, indices: x[tuple(slice(None) if i is None else i for i in indices)],
+            MOVE,
+            layouts,
+            x=W(*s),
+            indices=indices,
+        )
+        shape = torch.zeros(s)[
+            tuple(slice(None) if i is None else i.numbers(("int64",), 1, False).long() * 0 for i in where)
+        ].shape
+        case(
+            "index_put",
+            lambda x, indices, values, accumulate: put(x, indices, values, accumulate),
+            MOVE,
+            layouts,
+            x=W(*s),
+            indices=indices,
+            values=W(*shape),
+            accumulate=True,
+        )
     rows2 = T(2, dtype="int64", values=[2, 0], grad=False)
-    case("index_put", lambda x, indices, values, accumulate: put(x, indices, values, accumulate), MOVE, layouts, x=W(*s),
-         indices=Lst(rows2), values=W(2, 4, 2), accumulate=False)
-    case("index_put", lambda x, indices, values, accumulate: put(x, indices, values, accumulate), MOVE, layouts, x=W(*s),
-         indices=Lst(None, rows2), values=W(2), accumulate=False)
+    case(
+        "index_put",
+        lambda x, indices, values, accumulate: put(x, indices, values, accumulate),
+        MOVE,
+        layouts,
+        x=W(*s),
+        indices=Lst(rows2),
+        values=W(2, 4, 2),
+        accumulate=False,
+    )
+    case(
+        "index_put",
+        lambda x, indices, values, accumulate: put(x, indices, values, accumulate),
+        MOVE,
+        layouts,
+        x=W(*s),
+        indices=Lst(None, rows2),
+        values=W(2),
+        accumulate=False,
+    )
     mask = T(3, 4, dtype="bool", values=[1, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1, 0], grad=False)
     case("masked_select", lambda x, mask: torch.masked_select(x, mask), MOVE, "ctsM", x=W(3, 4), mask=mask)
-    case("nonzero", lambda x: torch.nonzero(x), F + I + U + B, "ctsf", grad=False, x=T(3, 4, values=[0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 1]))
+    case(
+        "nonzero",
+        lambda x: torch.nonzero(x),
+        F + I + U + B,
+        "ctsf",
+        grad=False,
+        x=T(3, 4, values=[0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 1]),
+    )
     case("nonzero", lambda x: torch.nonzero(x), F, "c", grad=False, x=T(2, 2, values=[0, 0, 0, 0]))
-    case("embedding", lambda weight, index, padding_idx: torch.nn.functional.embedding(index, weight, padding_idx if padding_idx >= 0 else None),
-         F + H, "cts", whole=True, weight=W(5, 3), index=T(2, 4, dtype="int64", values=[0, 4, 4, 1, 2, 2, 4, 0], grad=False), padding_idx=-1)
-    case("embedding", lambda weight, index, padding_idx: torch.nn.functional.embedding(index, weight, padding_idx),
-         F + H, "c", whole=True, weight=W(5, 3), index=T(2, 3, dtype="int64", values=[0, 4, 4, 1, 2, 2], grad=False), padding_idx=4)
-    case("one_hot", lambda index, classes: torch.nn.functional.one_hot(index, classes), ("default",), "ct", grad=False,
-         index=positions(2, 3, below=4), classes=5)
-    case("one_hot", lambda index, classes: torch.nn.functional.one_hot(index, classes), ("default",), "c", grad=False,
-         index=T(3, dtype="int64", values=[2, 0, 3], grad=False), classes=-1)
+    case(
+        "embedding",
+        lambda weight, index, padding_idx: torch.nn.functional.embedding(
+            index, weight, padding_idx if padding_idx >= 0 else None
+        ),
+        F + H,
+        "cts",
+        whole=True,
+        weight=W(5, 3),
+        index=T(2, 4, dtype="int64", values=[0, 4, 4, 1, 2, 2, 4, 0], grad=False),
+        padding_idx=-1,
+    )
+    case(
+        "embedding",
+        lambda weight, index, padding_idx: torch.nn.functional.embedding(index, weight, padding_idx),
+        F + H,
+        "c",
+        whole=True,
+        weight=W(5, 3),
+        index=T(2, 3, dtype="int64", values=[0, 4, 4, 1, 2, 2], grad=False),
+        padding_idx=4,
+    )
+    case(
+        "one_hot",
+        lambda index, classes: torch.nn.functional.one_hot(index, classes),
+        ("default",),
+        "ct",
+        grad=False,
+        index=positions(2, 3, below=4),
+        classes=5,
+    )
+    case(
+        "one_hot",
+        lambda index, classes: torch.nn.functional.one_hot(index, classes),
+        ("default",),
+        "c",
+        grad=False,
+        index=T(3, dtype="int64", values=[2, 0, 3], grad=False),
+        classes=-1,
+    )
 
 
 # ---- making tensors, casts ----
 
+
 def casts():
     floats = [0.0, 1.5, -1.5, 2.7, -0.5, 100.0, -3.0, 0.1]
     for a in ALL:
-        values = floats if a in F + H else [0, 1, 2, 100, 77, 5, 3, 9] if a in U else [0, 1] * 4 if a in B else [0, 1, -2, 100, -77, 5, 3, 9]
+        values = (
+            floats
+            if a in F + H
+            else [0, 1, 2, 100, 77, 5, 3, 9] if a in U else [0, 1] * 4 if a in B else [0, 1, -2, 100, -77, 5, 3, 9]
+        )
         for b in ALL:
             if b in U and a in F + H:
                 values = [0.0, 1.5, 2.7, 100.0, 0.1, 3.0, 0.9, 254.99]
             x = torch.tensor(values, dtype=getattr(torch, a)).double().tolist()  # as the type holds them
-            case("to_dtype", lambda x, dtype: x.to(dtype), ("default",), "c", ulp=0, grad=False,
-                 x=T(8, dtype=a, values=x), dtype=getattr(torch, b))
+            case(
+                "to_dtype",
+                lambda x, dtype: x.to(dtype),
+                ("default",),
+                "c",
+                ulp=0,
+                grad=False,
+                x=T(8, dtype=a, values=x),
+                dtype=getattr(torch, b),
+            )
     case("to_dtype", lambda x, dtype: x.to(dtype), ("float64",), "cts", whole=True, x=W(3, 2), dtype=torch.float32)
 
 
@@ -246,17 +538,42 @@ def making():
         case("ones", lambda shape: torch.ones(shape, dtype=dtype), d, grad=False, shape=(2, 3))
         case("full", lambda shape, value: torch.full(shape, value, dtype=dtype), d, grad=False, shape=(2,), value=V(1))
         if t not in B:
-            case("arange", lambda start, end, step: torch.arange(start, end, step, dtype=dtype), d, ulp=1, grad=False, start=V(1), end=V(12),
-                 step=V(3))
+            case(
+                "arange",
+                lambda start, end, step: torch.arange(start, end, step, dtype=dtype),
+                d,
+                ulp=1,
+                grad=False,
+                start=V(1),
+                end=V(12),
+                step=V(3),
+            )
         case("eye", lambda rows, columns: torch.eye(rows, columns, dtype=dtype), d, grad=False, rows=2, columns=3)
     for value in (True, 3, 2.5):
         case("full", lambda shape, value: torch.full(shape, value), ("default",), grad=False, shape=(), value=V(value))
     for start, end, step in ((0, 5, 1), (0.0, 1.0, 0.1), (5, 0, -2), (0, 3, 0.5), (1, 1, 1), (-1.0, 1.0, 0.3)):
-        case("arange", lambda start, end, step: torch.arange(start, end, step), ("default",), ulp=2, grad=False, start=V(start), end=V(end),
-             step=V(step))
+        case(
+            "arange",
+            lambda start, end, step: torch.arange(start, end, step),
+            ("default",),
+            ulp=2,
+            grad=False,
+            start=V(start),
+            end=V(end),
+            step=V(step),
+        )
     for start, end, steps in ((0.0, 1.0, 11), (-3.0, 7.0, 6), (2.0, 5.0, 1), (0.0, 1.0, 0)):
-        case("linspace", lambda start, end, steps: torch.linspace(start, end, steps, dtype=torch.float64), ("float32", "float64"), ulp=2,
-             near=8.0, grad=False, start=start, end=end, steps=steps)
+        case(
+            "linspace",
+            lambda start, end, steps: torch.linspace(start, end, steps, dtype=torch.float64),
+            ("float32", "float64"),
+            ulp=2,
+            near=8.0,
+            grad=False,
+            start=start,
+            end=end,
+            steps=steps,
+        )
     for name in ("zeros", "ones"):
         f = getattr(torch, name + "_like")
         case(name + "_like", lambda x: f(x), F + H + I + U, "ct", grad=False, x=W(3, 4))
@@ -265,14 +582,21 @@ def making():
 
 def random():
     """Numbers drawn on the CPU after fa_manual_seed, PyTorch's bit for bit."""
+
     def draw(name, types=("default",), **args):
         def f(**k):
             torch.manual_seed(3)
             return RANDOM[name](**k)
+
         case(name, f, types, ulp=0, grad=False, bits=False, seed=3, **args)
-    RANDOM = {"rand": lambda shape: torch.rand(shape), "randn": lambda shape: torch.randn(shape),
-              "randint": lambda low, high, shape: torch.randint(low, high, shape), "randperm": lambda n: torch.randperm(n),
-              "dropout": lambda x, p, training: torch.dropout(x, p, training)}
+
+    RANDOM = {
+        "rand": lambda shape: torch.rand(shape),
+        "randn": lambda shape: torch.randn(shape),
+        "randint": lambda low, high, shape: torch.randint(low, high, shape),
+        "randperm": lambda n: torch.randperm(n),
+        "dropout": lambda x, p, training: torch.dropout(x, p, training),
+    }
     for n in (5, 40):
         draw("rand", shape=(n,))
         draw("randn", shape=(n,))
@@ -290,8 +614,9 @@ def at(x, indices):
     given = [k for k, i in enumerate(indices) if i is not None]
     n = torch.broadcast_shapes(*[indices[k].shape for k in given])
     together = given == list(range(given[0], given[-1] + 1))
-    order = ([("whole", d) for d in range(given[0])] + [("given", 0)] if together else [("given", 0)]) \
-        + [("whole", d) for d in range(x.dim()) if d not in given and not (together and d < given[0])]
+    order = ([("whole", d) for d in range(given[0])] + [("given", 0)] if together else [("given", 0)]) + [
+        ("whole", d) for d in range(x.dim()) if d not in given and not (together and d < given[0])
+    ]
     total = len(n) + sum(kind == "whole" for kind, _ in order)
     place, out = 0, {}
     for kind, d in order:
