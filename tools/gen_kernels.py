@@ -430,7 +430,7 @@ def c_build(families, fast):
         out.append("#undef FN /* calls instead of copies: the simulator's kernels build four times as fast */\n"
                    "#define FN static __attribute__((unused))\n")
     out.append('#include "kernels/math.h"\n')
-    out.append("#undef KERNEL_\n#define KERNEL_(name, W) static void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)\n")
+    out.append("#undef KERNEL_\n#define KERNEL_(name, W) static void __attribute__((unused)) name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)\n")
     for f in families:
         for t in f.instances:
             out.append(f'\n{instance_defines(t) if t else ""}#include "kernels/{f.name}.k.h"\n{instance_undefines(t) if t else ""}')

@@ -63,13 +63,14 @@ static void __attribute__((noinline)) tail(fai_cpu_row_f32 *row, int64_t n, int6
 
 #include <cpu_ew_rows.h>
 
-/* ---- the kernels ---- */
+/* ---- the kernels. KEEPS: the compute type holds every value of that type, so that a copy needs no look at them. ---- */
 #define REAL float
 #define FA_SUFFIX _f32
 #define OWN_DTYPE FA_T_FLOAT32
 #define SCALARS(plan) ((plan)->f)
 #define PARAM const double
 #define ROWS FAI_NAME(fai_cpu_rows).f32
+#define KEEPS(dtype) ((dtype) != FA_T_INT32 && (dtype) != FA_T_INT64 && (dtype) != FA_T_FLOAT64)
 #include "ew_walk.h"
 
 #define REAL double
@@ -78,6 +79,7 @@ static void __attribute__((noinline)) tail(fai_cpu_row_f32 *row, int64_t n, int6
 #define SCALARS(plan) ((plan)->f)
 #define PARAM const double
 #define ROWS FAI_NAME(fai_cpu_rows).f64
+#define KEEPS(dtype) ((dtype) != FA_T_INT64)
 #include "ew_walk.h"
 
 #define REAL fa_i64
@@ -86,4 +88,5 @@ static void __attribute__((noinline)) tail(fai_cpu_row_f32 *row, int64_t n, int6
 #define SCALARS(plan) ((plan)->n)
 #define PARAM const fa_i64
 #define ROWS FAI_NAME(fai_cpu_rows).i64
+#define KEEPS(dtype) ((dtype) < FA_T_FLOAT16)
 #include "ew_walk.h"

@@ -185,7 +185,7 @@ static bool N(ew_choose)(N(ew_call) *call, int64_t numel) {
 
 void FAI_NAME(N(fai_cpu_ew))(const fa_plan *plan, char *const *pointers) {
     const fai_row_info *info = &fai_rows[plan->row];
-    if (plan->row == FAI_ROW_positive && FAI_NAME(fai_cpu_copy)(plan, pointers)) return;
+    if (plan->row == FAI_ROW_positive && KEEPS(plan->view[0].dtype) && FAI_NAME(fai_cpu_copy)(plan, pointers)) return;
     N(ew_call) call = {.plan = plan, .pointers = pointers, .row = ROWS[plan->row], .noperands = info->noperands};
     call.space = (fai_cpu_space){.ndim = plan->ndim ? plan->ndim : 1, .size = {1}};
     int64_t numel = 1;
@@ -206,3 +206,4 @@ void FAI_NAME(N(fai_cpu_ew))(const fa_plan *plan, char *const *pointers) {
 #undef SCALARS
 #undef PARAM
 #undef ROWS
+#undef KEEPS
