@@ -337,8 +337,9 @@ static void split_parts_refuse_in_place(void **state) {
     (void)state;
     fa_tensor *x = fa_requires_grad(counting(FA_SHAPE(4)), true), *y = fa_mul_scalar(x, 2), *parts[2];
     assert_int_equal(fa_chunk(y, 2, 0, parts, 2), 2);
-    assert_null(fa_add_scalar_(parts[0], 1));
-    assert_int_equal(fa_error_take().code, FA_ERR_RUNTIME);
+    FAILS(fa_add_scalar_(parts[0], 1), RUNTIME, "Output 0 of Split is a view and is being modified inplace. This view is the output of a function that "
+          "returns multiple views.");
+    assert_int_equal(fa_unbind(y, 0, (fa_tensor *[4]){NULL}, 4), 4);
 }
 
 /* ---- factories ---- */
@@ -351,7 +352,7 @@ static void constants(void **state) {
     CHECK(fa_full(FA_SHAPE(1), 7, .dtype = FA_BOOL, .device = device), FA_SHAPE(1), 1);
     CHECK(fa_full(FA_SHAPE(1), (int64_t)9007199254740993, .device = device), FA_SHAPE(1), 9007199254740993.0);
     assert_int_equal(fa_item_int(fa_full(FA_SHAPE(1), (int64_t)9007199254740993, .device = device)), 9007199254740993);
-    assert_int_equal(fa_dtype_of(fa_full(FA_SHAPE(1), true)), FA_BOOL);
+    assert_int_equal(fa_dtype_of(fa_full(FA_SHAPE(1), (bool)true)), FA_BOOL);
     assert_int_equal(fa_dtype_of(fa_full(FA_SHAPE(1), 1)), FA_INT64);
     assert_int_equal(fa_dtype_of(fa_full(FA_SHAPE(1), 1.0)), FA_FLOAT32);
     CHECK(fa_eye(2, 3, .device = device), FA_SHAPE(2, 3), 1, 0, 0, 0, 1, 0);
@@ -388,7 +389,7 @@ static void sequences(void **state) {
     FAILS(fa_linspace(0, 1, -1), RUNTIME, "number of steps must be non-negative");
     float sevenths[7];
     assert_true(fa_to_data(fa_linspace(0, 1, 7, .device = device), sevenths, FA_FLOAT32));
-    assert_true(sevenths[1] == 0x1.555556p-3f && sevenths[4] == 0x1.555556p-1f && sevenths[6] == 1);
+    assert_true(sevenths[1] == 0x1.555556p-3f && sevenths[4] == 0x1.555554p-1f && sevenths[6] == 1);
 }
 
 static int releases;

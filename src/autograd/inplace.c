@@ -108,6 +108,13 @@ bool fai_in_place_check(const char *op, fa_tensor *t)
                  leaf ? "" : "view of a ", "");
         return false;
     }
+    if (fai_recording() && FAI_HAS(t, FAI_MULTI_VIEW)) {
+        fai_fail(FA_ERR_RUNTIME, op,
+                 "Output 0 of %s is a view and is being modified inplace. This view is the output of a function that returns multiple views. Such "
+                 "functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+                 t->node && !strcmp(t->node->op->name, "Select") ? "Unbind" : "Split");
+        return false;
+    }
     return fai_check_writable(op, t);
 }
 
