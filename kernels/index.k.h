@@ -8,16 +8,18 @@
  *   index_write   view[0] = out, view[1] = x, whose sizes are the space; view[2] = index, view[3] = status?
  *                 Where one place is written twice, any of the values stays.
  *   n[0] = bytes of an element, n[1] = elements in the indexed tensor from one index to the next, n[2] = size of the indexed
- *   dimension, n[3] = its number, n[4] = kind of the report (status.h); groups = ceil(numel / 1024)
+ *   dimension, n[3] = its number, n[4] = kind of the report (status.h), n[5] = 1: no negative indices
+ *   groups = ceil(numel / 1024)
  *
  * A negative index counts from the end. A bad one is reported and taken as 0. Without status an index is taken as it is.
  *
  *   index_offset  several index tensors, or a check beforehand: view[0] = int64 offsets, contiguous, whose sizes are the space;
- *                 view[1] = index, view[2] = status. out = index * n[1], with n[5] = 1 added to what is there; n[1] .. n[4] as above
+ *                 view[1] = index, view[2] = status. out = index * n[1], and with n[6] = 1 what is there is added; n[1] .. n[5] as
+ *                 above; n[8] .. n[15]: strides of the space, whose offset is added too
  *
  *   nonzero_count view[0] = int64 [blocks], view[1] = x: the number of nonzeros in each block of 1,024 elements; groups = blocks
  *   nonzero_write view[0] = int64 [nonzeros, dimensions], view[1] = x, view[2] = int64 [blocks], running sums of those numbers
- *                 In order. x of 0 dimensions counts as one of 1. */
+ *                 In order of the elements. */
 #include "status.h"
 
 /* Offset of element i of the space in operand k. */
@@ -32,8 +34,8 @@ FN fa_i64 index_offset_of(fa_i64 i, int ndim, const fa_i64 *size, const fa_i64 *
     return ndim > 0 ? offset + i * stride[0] : 0;
 }
 
-FN fa_i64 index_checked(fa_i64 index, fa_i64 size, GLOBAL fa_i64 *status, int kind, fa_i64 dim) {
-    if (index >= -size && index < size) return index < 0 ? index + size : index;
+FN fa_i64 index_checked(fa_i64 index, fa_i64 size, GLOBAL fa_i64 *status, int kind, fa_i64 dim, int not_negative) {
+    if (index >= (not_negative ? 0 : -size) && index < size) return index < 0 ? index + size : index;
     report_index(status, kind, index, dim, size);
     return 0;
 }
@@ -53,7 +55,7 @@ KERNEL(index_read, 256) {
             const fa_i64 i = GROUP * 1024 + part * 256 + item;
             if (i < P.numel) {
                 fa_i64 index = fa_load_i64(ARG(const char, 2), P.view[2].dtype, OFFSET(2, 0));
-                if (P.view[3].kind) index = index_checked(index, P.n[2], ARG(fa_i64, 3), (int)P.n[4], P.n[3]);
+                if (P.view[3].kind) index = index_checked(index, P.n[2], ARG(fa_i64, 3), (int)P.n[4], P.n[3], (int)P.n[5]);
                 index_copy(ARG(char, 0), OFFSET(0, 0), ARG(const char, 1), OFFSET(1, 0) + index * P.n[1], (int)P.n[0]);
             }
         }
@@ -66,7 +68,7 @@ KERNEL(index_write, 256) {
             const fa_i64 i = GROUP * 1024 + part * 256 + item;
             if (i < P.numel) {
                 fa_i64 index = fa_load_i64(ARG(const char, 2), P.view[2].dtype, OFFSET(2, 1));
-                if (P.view[3].kind) index = index_checked(index, P.n[2], ARG(fa_i64, 3), (int)P.n[4], P.n[3]);
+                if (P.view[3].kind) index = index_checked(index, P.n[2], ARG(fa_i64, 3), (int)P.n[4], P.n[3], (int)P.n[5]);
                 index_copy(ARG(char, 0), OFFSET(0, 1) + index * P.n[1], ARG(const char, 1), OFFSET(1, 1), (int)P.n[0]);
             }
         }
@@ -79,8 +81,9 @@ KERNEL(index_offset, 256) {
             const fa_i64 i = GROUP * 1024 + part * 256 + item;
             if (i < P.numel) {
                 const fa_i64 index = fa_load_i64(ARG(const char, 1), P.view[1].dtype, OFFSET(1, 0));
-                const fa_i64 offset = index_checked(index, P.n[2], ARG(fa_i64, 2), (int)P.n[4], P.n[3]) * P.n[1];
-                ARG(fa_i64, 0)[i] = P.n[5] ? ARG(fa_i64, 0)[i] + offset : offset;
+                const fa_i64 offset = index_checked(index, P.n[2], ARG(fa_i64, 2), (int)P.n[4], P.n[3], (int)P.n[5]) * P.n[1];
+                const fa_i64 before = P.n[6] ? ARG(fa_i64, 0)[i] : 0;
+                ARG(fa_i64, 0)[i] = before + offset + index_offset_of(i, P.ndim, P.view[0].size, &P.n[8]);
             }
         }
     }
@@ -124,12 +127,10 @@ KERNEL(nonzero_write, 256) {
         for (int part = 0; part < 4; ++part) {
             const fa_i64 i = GROUP * 1024 + item * 4 + part;
             if (NONZERO) {
-                const int width = P.ndim > 0 ? P.ndim : 1;
                 fa_i64 rest = i;
-                for (int d = width - 1; d >= 0; --d) {
-                    const fa_i64 size = P.ndim > 0 ? P.view[1].size[d] : 1;
-                    ARG(fa_i64, 0)[at * width + d] = d > 0 ? rest % size : rest;
-                    rest /= size;
+                for (int d = P.ndim - 1; d >= 0; --d) {
+                    ARG(fa_i64, 0)[at * P.ndim + d] = rest % P.view[1].size[d];
+                    rest /= P.view[1].size[d];
                 }
                 ++at;
             }

@@ -1,7 +1,7 @@
 /* Negative log likelihood. Input x is [batch, classes, space], log-probabilities; targets are [batch, space], integers; an element
  * is one target, k = batch * space + place. Its loss is -weight[target] * x[batch, target, place], 0 where target = ignored.
  *
- *   nll_loss            view[0] = the losses [batch, space], or the one joined loss; view[1] = sum of weights (with mean and sum);
+ *   nll_loss            view[0] = the losses [batch, space], or the one joined loss; view[1] = sum of weights (0 without reduction);
  *                       view[2] = x, view[3] = target, view[4] = weight?, view[5] = status
  *                       groups = 1, or ceil(elements / 256) without reduction
  *   nll_loss_backward   view[0] = gradient of x, view[1] = g, view[2] = target, view[3] = weight?, view[4] = sum of weights (mean)
@@ -30,6 +30,7 @@ KERNEL(N(nll_loss), 256) {
             if (c != P.n[4] && !IS_CLASS(c)) report_index(ARG(fa_i64, 5), FA_STATUS_TARGET, c, 1, classes);
             if (P.n[3] == 0) STORE_ARG(0, k, ELEMENT_LOSS);
         }
+        if (P.n[3] == 0 && GROUP == 0 && item == 0) STORE_ARG(1, 0, (REAL)0);
     }
     if (P.n[3] != 0) {
         ORDERED_SUM(loss, count, ELEMENT_LOSS);

@@ -6,9 +6,11 @@
 enum {
     FA_STATUS_INDEX = 1,    /* "index 5 is out of bounds for dimension 0 with size 3" */
     FA_STATUS_TARGET = 2,   /* "Target 3 is out of bounds." */
-    FA_STATUS_SELF = 3      /* "index out of range in self" */
+    FA_STATUS_SELF = 3,     /* "index out of range in self" */
+    FA_STATUS_PLACE = 4     /* as FA_STATUS_INDEX, but a RuntimeError in torch: gather, scatter */
 };
 
+#ifdef FA_DIALECT_H /* the host needs the kinds only */
 FN void report_index(GLOBAL fa_i64 *status, int kind, fa_i64 index, fa_i64 dim, fa_i64 size) {
     if (fa_atomic_cas_u32((GLOBAL fa_u32 *)status, 0, (fa_u32)kind) == 0) {
         status[1] = index;
@@ -16,4 +18,5 @@ FN void report_index(GLOBAL fa_i64 *status, int kind, fa_i64 index, fa_i64 dim, 
         status[3] = size;
     }
 }
+#endif
 #endif

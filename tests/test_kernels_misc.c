@@ -562,10 +562,10 @@ static void test_index_offset(void **state) {
     plan.numel = 12;
     set_view(&plan, 0, 2, size, whole);
     set_view(&plan, 1, 2, size, repeated);
-    plan.n[1] = 7, plan.n[2] = 5, plan.n[4] = FA_STATUS_INDEX, plan.n[5] = 1;
+    plan.n[1] = 7, plan.n[2] = 5, plan.n[4] = FA_STATUS_INDEX, plan.n[6] = 1, plan.n[8] = 100, plan.n[9] = 1;
     memset(a[0].data, 0, 96);
     run(index_offset, FAI_K_index_offset, &plan, 3, a);
-    for (int i = 0; i < 12; i++) assert_true(at(&a[0], i) == 7 * at(&a[1], i % 4));
+    for (int i = 0; i < 12; i++) assert_true(at(&a[0], i) == 7 * at(&a[1], i % 4) + i / 4 * 100 + i % 4);
     forget(3, a);
 }
 

@@ -1,4 +1,5 @@
 /* For one compute type; see accumulate.c. */
+#undef OWN_TYPE
 #if defined(FA_F32)
 #define OWN_TYPE FA_T_FLOAT32
 #elif defined(FA_F64)

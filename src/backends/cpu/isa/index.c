@@ -34,7 +34,7 @@ static inline int64_t index_of(const index_job *job, int64_t at) {
     if (!job->status) return i;
     const int64_t size = job->plan->n[2];
     if (FAI_LIKELY(i >= 0 && i < size)) return i;
-    if (i < 0 && i >= -size) return i + size;
+    if (i < 0 && i >= -size && !job->plan->n[5]) return i + size;
     report_index(job->status, (int)job->plan->n[4], i, job->plan->n[3], size);
     return 0;
 }

@@ -3,6 +3,7 @@
  * Kernels work on blocks of at most 1,024 elements. A block that is contiguous and of the compute type is used where it lies; others
  * are unpacked into a buffer that stays in the first cache. */
 
+#undef OWN_TYPE
 #if defined(FA_F32)
 #define OWN_TYPE FA_T_FLOAT32
 #else
