@@ -168,13 +168,14 @@ INCLUDE_TO = $(DESTDIR)$(PREFIX)/include/facula
 LIB_TO = $(DESTDIR)$(LIBDIR)
 fill_in = sed -e 's|@VERSION@|$(VERSION)|g' -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g'
 install: all
-	$(INSTALL) -d $(INCLUDE_TO)/sys $(LIB_TO)/pkgconfig $(LIB_TO)/cmake/Facula $(DESTDIR)$(PREFIX)/bin
+	$(INSTALL) -d $(INCLUDE_TO)/sys $(LIB_TO)/pkgconfig $(LIB_TO)/cmake/Facula $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/facula
 	$(INSTALL) -m 644 include/*.h $(wildcard $(B)/include/fa_*.h) $(INCLUDE_TO)
 	$(INSTALL) -m 644 include/sys/*.h $(INCLUDE_TO)/sys
 	$(INSTALL) $(STRIP_OPTION) -m 755 $(B)/libfacula.so.0 $(B)/libfacula_sim.so $(LIB_TO)
 	ln -sf libfacula.so.0 $(LIB_TO)/libfacula.so
 	$(INSTALL) -m 644 $(B)/libfacula.a $(LIB_TO)
 	$(INSTALL) $(STRIP_OPTION) -m 755 $(B)/bin/facula $(DESTDIR)$(PREFIX)/bin
+	$(INSTALL) -m 644 data/digits.csv.gz data/README.md $(DESTDIR)$(PREFIX)/share/facula
 	$(fill_in) facula.pc.in > $(LIB_TO)/pkgconfig/facula.pc
 	$(INSTALL) -m 644 cmake/FaculaConfig.cmake $(LIB_TO)/cmake/Facula
 	$(fill_in) cmake/FaculaConfigVersion.cmake.in > $(LIB_TO)/cmake/Facula/FaculaConfigVersion.cmake

@@ -41,6 +41,10 @@ typedef struct fa_device_properties {
 } fa_device_properties;
 FA_API bool fa_device_get_properties(fa_device device, fa_device_properties *out);
 
+/* The instruction set whose kernels serve the CPU, "avx2"; and the names of all that this machine and build have, best first. */
+FA_API const char *fa_instruction_set(void);
+FA_API const char *fa_instruction_sets(void);
+
 /* Where factories put tensors when no .device is given: the innermost FA_DEVICE_SCOPE, else this. Default: cpu. */
 FA_API fa_device fa_default_device(void);
 FA_API void fa_set_default_device(fa_device device);

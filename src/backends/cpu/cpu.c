@@ -63,3 +63,13 @@ static inline const build *serving(void) {
 const fai_cpu_kernel *fai_cpu_table(void) { return serving()->kernels; }
 const fai_cpu_rows *fai_cpu_rows_table(void) { return serving()->rows; }
 const char *fai_cpu_isa(void) { return serving()->name; }
+
+const char *fa_instruction_set(void) { return fai_cpu_isa(); }
+
+const char *fa_instruction_sets(void) {
+    static __thread char text[64]; /* the same text whoever writes it */
+    text[0] = 0;
+    for (int i = 0; i < BUILDS; i++)
+        if (builds[i].there()) strcat(strcat(text, text[0] ? ", " : ""), builds[i].name);
+    return text;
+}
