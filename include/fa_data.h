@@ -45,6 +45,22 @@ FA_API int64_t fa_loader_position(const fa_loader *loader); /* batches given out
  * the scope first: for (;;) { FA_SCOPE; if (!fa_next(loader, batch)) break; ... } */
 FA_API bool fa_next(fa_loader *loader, fa_tensor **fields);
 
+/* ---- Tables of numbers: text, one row a line, or such a text packed by gzip ---- */
+
+typedef struct fa_csv_options {
+    size_t struct_size;
+    fa_dtype dtype;     /* default: the default dtype. Integers must be whole numbers that fit it */
+    fa_device device;   /* default: the default device */
+    char delimiter;     /* ',' */
+    int64_t skip_rows;  /* lines at the start that are no numbers, such as names of columns; 0 */
+} fa_csv_options;
+#define FA_CSV_DEFAULTS .delimiter = ','
+/* A tensor [rows, columns]; every row has as many columns as the first. Empty lines are passed over. */
+FA_API fa_tensor *fa_load_csv_with(const char *path, const fa_csv_options *options);
+#ifndef __cplusplus
+#define fa_load_csv(path, ...) fa_load_csv_with((path), &FA_OPTIONS(fa_csv_options, FA_CSV_DEFAULTS, __VA_ARGS__))
+#endif
+
 #ifdef __cplusplus
 }
 #endif

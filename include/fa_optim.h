@@ -75,6 +75,9 @@ FA_API fa_scheduler *fa_cosine_lr(fa_optimizer *optimizer, int64_t t_max, double
 FA_API fa_scheduler *fa_lambda_lr(fa_optimizer *optimizer, double (*factor)(int64_t epoch, void *data), void *data);
 FA_API bool fa_schedule_step(fa_scheduler *scheduler);
 FA_API double fa_last_lr(const fa_scheduler *scheduler); /* of the first group */
+/* Going on after fa_load_optimizer_state, which brings the rates back: a new scheduler with the old one's epoch. */
+FA_API int64_t fa_schedule_epoch(const fa_scheduler *scheduler);
+FA_API bool fa_schedule_resume(fa_scheduler *scheduler, int64_t epoch);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,72 @@
+/* Floor 5, optimizers: groups of parameters, what is kept for each of them, and the rule that all of them follow.
+ *
+ * A rule is a row of optim.tab (or several that belong together, as adam and adam_amsgrad) with its options. A step collects the
+ * parameters that have a gradient into batches of one dtype, device and age, and gives each batch to one kernel. */
+#ifndef FAI_OPTIM_H
+#define FAI_OPTIM_H
+
+#include "../autograd/autograd.h"
+#include <fa_optim.h>
+
+enum { FAI_RULE_OPTIONS = 8, FAI_RULE_STATES = 3, FAI_RULE_TABLES = 2 + FAI_RULE_STATES };
+
+typedef struct fai_rule {
+    const char *name;                     /* "Adam" */
+    const char *op;                       /* "adam": who errors of making one name */
+    const char *option[FAI_RULE_OPTIONS]; /* names, in the order of an array of options; NULL after the last */
+    int widest;                           /* the row with all states that may be there: FAI_UPDATE_... */
+    bool ages;                            /* the numbers of a step depend on how many there were, not only on the first */
+    bool (*check)(const char *op, const double *option);
+    int (*row)(const double *option);
+    void (*numbers)(int row, const double *option, int64_t steps, double *f); /* the row's hyper numbers; steps: made before */
+} fai_rule;
+extern const fai_rule fai_rule_sgd, fai_rule_adam, fai_rule_adamw;
+
+/* A parameter and what is kept for it. States are contiguous, on the parameter's device, in its dtype. */
+typedef struct fai_trained {
+    fa_tensor *p;
+    fa_tensor *state[FAI_RULE_STATES]; /* in the order of the widest row; NULL until they are needed */
+    int64_t steps;                     /* made with states: 0 means that what states hold is not meant yet */
+    fa_tensor *work;                   /* within a step: the copy in C order that is updated instead of p */
+} fai_trained;
+
+/* One launch: the parameters in it, and their addresses as the kernel reads them, one table for each operand. */
+typedef struct fai_batch {
+    fa_device device;
+    fa_dtype dtype;
+    int64_t age;
+    int count, *member;                /* numbers of parameters in the group */
+    fa_table_entry *entries;           /* FAI_RULE_TABLES tables, each with room for the group; on the host */
+    fa_tensor *table[FAI_RULE_TABLES]; /* the same, where the kernel finds them */
+    bool changed;                      /* since the tables were uploaded */
+    int64_t most;                      /* elements of the largest parameter */
+} fai_batch;
+
+typedef struct fai_group {
+    fai_trained *trained;
+    int n;
+    double option[FAI_RULE_OPTIONS];
+    double initial_lr;   /* what schedules start from; NaN until there is one */
+    fai_batch **batches; /* kept from step to step */
+    int nbatches, used;
+} fai_group;
+
+struct fa_optimizer {
+    fai_object object;
+    const fai_rule *rule;
+    fai_group *groups;
+    int ngroups;
+    uint64_t steps;
+};
+
+/* ---- optimizer.c ---- */
+fa_optimizer *fai_optimizer_of(const fai_rule *rule, fa_tensor *const *parameters, int n, const double *option);
+fa_optimizer *fai_optimizer_over(const fai_rule *rule, fa_module *module, const double *option);
+bool fai_optimizer_check(const char *op, const fa_optimizer *o); /* not NULL; an error unless one is pending */
+int fai_rule_option(const fai_rule *rule, const char *name);     /* its number, or -1 */
+static inline int fai_rule_states(const fai_rule *rule) { return fai_updates[rule->widest].nstate; }
+
+/* ---- step.c ---- */
+void fai_batch_free(fai_batch *batch, int room);
+
+#endif

@@ -1,0 +1,204 @@
+/* A step: one launch for each batch of parameters with the same dtype, device and age, however many they are.
+ *
+ * First all that may fail is done for all groups: states are made, tables of addresses filled and uploaded. Then the kernels run,
+ * so that an error leaves parameters as they were. Batches and their tables are kept: a step like the one before it allocates
+ * nothing, and on a device it copies one table, of the addresses, and only if one of them changed. */
+#include "optim.h"
+#include <string.h>
+
+/* ---- batches ---- */
+
+static size_t batch_bytes(int room) { return (size_t)FAI_RULE_TABLES * (size_t)room * sizeof(fa_table_entry); }
+
+static void drop_tables(fai_batch *b, int room) {
+    if (b->device.type != FA_DEVICE_CPU) fai_free(FAI_TAG_OBJECT, b->entries, b->entries ? batch_bytes(room) : 0);
+    b->entries = NULL;
+    for (int k = 0; k < FAI_RULE_TABLES; k++) fai_unref(b->table[k]), b->table[k] = NULL;
+}
+
+void fai_batch_free(fai_batch *b, int room) {
+    if (!b) return;
+    drop_tables(b, room);
+    fai_free(FAI_TAG_OBJECT, b->member, (size_t)room * sizeof *b->member);
+    fai_free(FAI_TAG_OBJECT, b, sizeof *b);
+}
+
+/* Memory for the tables on the batch's device, and a shadow on the host where that is not the same. */
+static bool make_tables(fai_batch *b, int room) {
+    const int64_t words = (int64_t)room * (int64_t)(sizeof(fa_table_entry) / sizeof(int64_t)), all = FAI_RULE_TABLES * words;
+    fa_tensor *whole = fai_empty("step", FA_INT64, b->device, 1, &all);
+    if (!whole) return false;
+    for (int k = 0; k < FAI_RULE_TABLES; k++) {
+        fa_tensor *part = fai_view("step", whole, 1, &words, &(int64_t){1}, k * words);
+        if (!part) return drop_tables(b, room), false;
+        fai_scope_take(part);
+        b->table[k] = part;
+    }
+    b->entries = fai_on_cpu(whole) ? fai_host(whole) : fai_calloc(FAI_TAG_OBJECT, batch_bytes(room));
+    if (!b->entries) return drop_tables(b, room), fai_fail_memory("step", batch_bytes(room));
+    if (fai_on_cpu(whole)) memset(b->entries, 0, batch_bytes(room));
+    b->changed = true;
+    return true;
+}
+
+static fai_batch *new_batch(fai_group *g) {
+    fai_batch *b = fai_calloc(FAI_TAG_OBJECT, sizeof *b);
+    int *member = fai_alloc(FAI_TAG_OBJECT, (size_t)g->n * sizeof *member);
+    const size_t old = (size_t)g->nbatches * sizeof b;
+    fai_batch **batches = b && member ? fai_realloc(FAI_TAG_OBJECT, g->batches, old, old + sizeof b) : NULL;
+    if (!batches) {
+        fai_free(FAI_TAG_OBJECT, member, member ? (size_t)g->n * sizeof *member : 0);
+        fai_free(FAI_TAG_OBJECT, b, b ? sizeof *b : 0);
+        return fai_fail_memory("step", old + sizeof b);
+    }
+    b->member = member;
+    b->device = FA_CPU;
+    g->batches = batches;
+    return g->batches[g->nbatches++] = b;
+}
+
+/* The batch of this step for p, begun if p is its first member. */
+static fai_batch *batch_for(fai_group *g, const fa_tensor *p, int64_t age) {
+    for (int i = 0; i < g->used; i++) {
+        fai_batch *b = g->batches[i];
+        if (b->age == age && b->dtype == (fa_dtype)p->dtype && fa_device_equal(b->device, p->device)) return b;
+    }
+    fai_batch *b = g->used < g->nbatches ? g->batches[g->used] : new_batch(g);
+    if (!b) return NULL;
+    if (!b->entries || !fa_device_equal(b->device, p->device)) {
+        drop_tables(b, g->n);
+        b->device = p->device;
+        if (!make_tables(b, g->n)) return NULL;
+    }
+    b->dtype = (fa_dtype)p->dtype, b->age = age;
+    b->count = 0, b->most = 0;
+    g->used++;
+    return b;
+}
+
+static void set_entry(fai_batch *b, int room, int table, const fa_tensor *t) {
+    const int64_t width = (int64_t)fa_dtype_size((fa_dtype)t->dtype);
+    const fa_table_entry entry = {(fa_i64)t->buffer->address + t->offset * width, t->numel * width};
+    fa_table_entry *at = &b->entries[(size_t)table * (size_t)room + (size_t)b->count];
+    if (at->address == entry.address && at->bytes == entry.bytes) return;
+    *at = entry;
+    b->changed = true;
+}
+
+/* ---- what a step needs of each parameter ---- */
+
+/* A state that is there is on the parameter's device in its dtype: both may have changed since the last step. */
+static bool ready_state(const char *op, fai_trained *t, int k) {
+    fa_tensor *old = t->state[k];
+    if (FAI_LIKELY(old && old->dtype == t->p->dtype && fa_device_equal(old->device, t->p->device))) return true;
+    fa_tensor *state = fai_empty(op, (fa_dtype)t->p->dtype, t->p->device, t->p->ndim, t->p->size);
+    if (!state || !(old ? fai_copy(op, state, old) : fai_zero(op, state))) return false;
+    fai_scope_take(state);
+    t->state[k] = state;
+    fai_unref(old);
+    return true;
+}
+
+static bool check_gradient(const fa_tensor *p, const fa_tensor *grad, int i) {
+    if (FAI_LIKELY(grad->dtype == p->dtype && fa_device_equal(grad->device, p->device) && grad->numel == p->numel)) return true;
+    char a[160], b[160];
+    fai_describe(p, a, sizeof a);
+    fai_describe(grad, b, sizeof b);
+    return fai_fail(
+        FA_ERR_RUNTIME, "step",
+        "Expected all tensors to be on the same device, of the same dtype and shape: parameter %d is a %s, its gradient a %s. "
+        "Clear it by fa_zero_grad and run backward again.",
+        i, a, b);
+}
+
+/* Puts parameter i of the group into its batch. Layouts other than C order are updated in a copy, which is copied back. */
+static bool prepare(const fai_rule *rule, fai_group *g, int row, int i) {
+    fai_trained *t = &g->trained[i];
+    const int nstate = fai_updates[row].nstate;
+    fa_tensor *grad = t->p->grad;
+    if (!check_gradient(t->p, grad, i) || !fai_check_writable("step", t->p)) return false;
+    for (int k = 0; k < nstate; k++)
+        if (!ready_state("step", t, k)) return false;
+    fai_batch *b = batch_for(g, t->p, nstate == 0 ? 0 : rule->ages ? t->steps : t->steps > 0);
+    fa_tensor *work = fai_contiguous("step", t->p);
+    grad = b && work ? fai_contiguous("step", grad) : NULL;
+    if (!grad) return false;
+    t->work = work == t->p ? NULL : work;
+    set_entry(b, g->n, 0, work);
+    set_entry(b, g->n, 1, grad);
+    for (int k = 0; k < nstate; k++) set_entry(b, g->n, 2 + k, t->state[k]);
+    if (t->p->numel > b->most) b->most = t->p->numel;
+    b->member[b->count++] = i;
+    return true;
+}
+
+static bool upload(fai_batch *b, int room) {
+    if (!b->changed) return true;
+    const fa_tensor *first = b->table[0];
+    if (!fai_on_cpu(first) &&
+        !fai_copy_to_device(first->buffer, (size_t)first->offset * sizeof(int64_t), b->entries, batch_bytes(room), "step"))
+        return false;
+    b->changed = false;
+    return true;
+}
+
+static bool prepare_group(const fai_rule *rule, fai_group *g) {
+    const int row = rule->row(g->option);
+    g->used = 0;
+    for (int i = 0; i < g->n; i++)
+        if (g->trained[i].p->grad && g->trained[i].p->numel && !prepare(rule, g, row, i)) return false;
+    for (int i = 0; i < g->used; i++)
+        if (!upload(g->batches[i], g->n)) return false;
+    return true;
+}
+
+/* ---- launches ---- */
+
+static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b) {
+    const int tables = 2 + fai_updates[row].nstate;
+    fa_plan plan;
+    fai_plan_begin(&plan);
+    plan.row = row;
+    rule->numbers(row, g->option, b->age, plan.f);
+    for (int k = 0; k < tables; k++) {
+        fa_plan_view *v = &plan.view[k];
+        v->kind = FA_VIEW_TABLE;
+        v->ndim = 1;
+        v->size[0] = b->count;
+        v->high = b->count * (int64_t)sizeof(fa_table_entry);
+        v->dtype = (int)b->dtype;
+        v->writes = k != 1;
+    }
+    plan.nviews = tables;
+    return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, b->table, tables, "step");
+}
+
+/* The parameter was written: its version says so, and what was updated in a copy comes back. */
+static bool finish_batch(fai_group *g, int row, const fai_batch *b) {
+    for (int m = 0; m < b->count; m++) {
+        fai_trained *t = &g->trained[b->member[m]];
+        if (fai_updates[row].nstate) t->steps++;
+        ++*fai_version(t->p);
+        if (t->work && !fai_copy("step", t->p, t->work)) return false;
+    }
+    return true;
+}
+
+static bool run_group(const fai_rule *rule, fai_group *g) {
+    const int row = rule->row(g->option);
+    for (int i = 0; i < g->used; i++)
+        if (!launch(rule, g, row, g->batches[i]) || !finish_batch(g, row, g->batches[i])) return false;
+    return true;
+}
+
+bool fa_step(fa_optimizer *o) {
+    if (!fai_optimizer_check("step", o) || fai_refuse_pending("step")) return false;
+    FA_SCOPE;
+    FA_NO_GRAD;
+    for (int k = 0; k < o->ngroups; k++)
+        if (!prepare_group(o->rule, &o->groups[k])) return false;
+    for (int k = 0; k < o->ngroups; k++)
+        if (!run_group(o->rule, &o->groups[k])) return false;
+    o->steps++;
+    return true;
+}
