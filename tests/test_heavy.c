@@ -13,6 +13,7 @@
 #define FA_F32 1
 #include "../kernels/gemm.k.h"
 #include "../kernels/conv.k.h"
+#include "../kernels/pool.k.h"
 #undef FA_SUFFIX
 #undef REAL
 #undef FA_F32
@@ -21,6 +22,7 @@
 #define FA_F64 1
 #include "../kernels/gemm.k.h"
 #include "../kernels/conv.k.h"
+#include "../kernels/pool.k.h"
 #undef FA_SUFFIX
 #undef REAL
 #undef FA_F64
@@ -32,7 +34,8 @@
 typedef void (*text_kernel)(const fa_plan *plan, char *const *pointers, fa_i64 group);
 #define OWN(name, isa) void fai_cpu_##name##_##isa(const fa_plan *, char *const *);
 #define OWN_REAL(name, isa) OWN(name##_f32, isa) OWN(name##_f64, isa)
-#define OWN_OF(isa) OWN_REAL(gemm, isa) OWN(gemm_i64, isa) OWN_REAL(conv2d, isa) OWN_REAL(conv2d_input, isa) OWN_REAL(conv2d_weight, isa)
+#define OWN_OF(isa) OWN_REAL(gemm, isa) OWN(gemm_i64, isa) OWN_REAL(conv2d, isa) OWN_REAL(conv2d_input, isa) OWN_REAL(conv2d_weight, isa) \
+    OWN_REAL(max_pool2d, isa) OWN_REAL(max_pool2d_backward, isa) OWN_REAL(avg_pool2d, isa) OWN_REAL(avg_pool2d_backward, isa)
 OWN_OF(sse2) OWN_OF(avx2) OWN_OF(avx512)
 
 /* A kernel in all its forms; own NULL where this machine lacks the instructions. */
@@ -86,7 +89,7 @@ static double unit(int dtype) {
 }
 
 static bool near(double got, double want, double size, int dtype) {
-    if (isnan(want)) return isnan(got);
+    if (isnan(want) || got == want) return isnan(got) == isnan(want);
     return fabs(got - want) <= unit(dtype) * (fabs(want) + 1 + size);
 }
 
@@ -305,9 +308,105 @@ static void conv_usual(void **unused) {
     }
 }
 
+/* ---- pooling ---- */
+static const forms pool_forms[4][2] = {{FORMS(max_pool2d_f32), FORMS(max_pool2d_f64)}, {FORMS(max_pool2d_backward_f32), FORMS(max_pool2d_backward_f64)},
+                                       {FORMS(avg_pool2d_f32), FORMS(avg_pool2d_f64)}, {FORMS(avg_pool2d_backward_f32), FORMS(avg_pool2d_backward_f64)}};
+static const char *pool_name[4] = {"max_pool2d", "max_pool2d_backward", "avg_pool2d", "avg_pool2d_backward"};
+
+/* x: input, values: output, at: indices; or back: values are added to x. */
+static void pool_naive(const fa_i64 *n, bool max, bool back, double *x, double *values, int64_t *at) {
+    for (int64_t p = 0; p < n[0]; p++) for (int64_t oy = 0; oy < n[3]; oy++) for (int64_t ox = 0; ox < n[4]; ox++) {
+        const int64_t e = (p * n[3] + oy) * n[4] + ox, dy = max ? n[11] : 1, dx = max ? n[12] : 1;
+        if (max && back) { x[p * n[1] * n[2] + at[e]] += values[e]; continue; }
+        double best = -INFINITY, sum = 0;
+        int64_t where = -1, inside = 0, counted = 0;
+        for (int64_t i = 0; i < n[5]; i++) for (int64_t j = 0; j < n[6]; j++) {
+            const int64_t iy = oy * n[7] - n[9] + i * dy, ix = ox * n[8] - n[10] + j * dx;
+            if (iy < n[1] + n[9] && ix < n[2] + n[10]) counted++;
+            if (iy < 0 || iy >= n[1] || ix < 0 || ix >= n[2]) continue;
+            const double v = back ? 0 : x[(p * n[1] + iy) * n[2] + ix];
+            inside++, sum += v;
+            if (where < 0 || v > best || isnan(v)) best = v, where = iy * n[2] + ix;
+        }
+        const double divisor = n[12] ? (double)n[12] : n[11] ? (double)counted : (double)inside;
+        if (max) values[e] = best, at[e] = where;
+        else if (!back) values[e] = inside ? sum / divisor : 0;
+        else
+            for (int64_t i = 0; i < n[5]; i++) for (int64_t j = 0; j < n[6]; j++) {
+                const int64_t iy = oy * n[7] - n[9] + i, ix = ox * n[8] - n[10] + j;
+                if (iy >= 0 && iy < n[1] && ix >= 0 && ix < n[2]) x[(p * n[1] + iy) * n[2] + ix] += values[e] / divisor;
+            }
+    }
+}
+
+/* kernel: which of the four; all that is written is compared, the indices exactly. */
+static void check_pool(fa_plan *plan, int kernel, int which, int type_x, int type_y, const double *x, const double *g, const int64_t *want_at) {
+    const fa_i64 *n = plan->n;
+    const bool max = kernel < 2, back = kernel % 2;
+    const int64_t nx = n[0] * n[1] * n[2], ny = n[0] * n[3] * n[4], nout = back ? nx : ny, nin = back ? ny : nx;
+    const int in = max && !back ? 2 : 1, type_in = back ? type_y : type_x, type_out = back ? type_x : type_y;
+    char *p[8] = {malloc((size_t)nout * 8 + 1), NULL, NULL};
+    int64_t *at = malloc((size_t)ny * 8 + 8);
+    memcpy(at, want_at, (size_t)ny * 8);
+    memset(plan->view, 0, sizeof plan->view);
+    if (max) p[back ? 2 : 1] = (char *)at, plan->view[back ? 2 : 1].kind = FA_VIEW_TENSOR, plan->view[back ? 2 : 1].dtype = FA_T_INT64;
+    p[in] = malloc((size_t)nin * 8 + 1);
+    plan->view[0].kind = plan->view[in].kind = FA_VIEW_TENSOR, plan->view[0].dtype = type_out, plan->view[in].dtype = type_in;
+    for (int64_t i = 0; i < nin; i++) fa_store_f64(p[in], type_in, i, back ? g[i] : x[i]);
+    double *read = as_double(p[in], type_in, nin), *want = calloc((size_t)nout + 1, sizeof(double));
+    int64_t *expected_at = malloc((size_t)ny * 8 + 8);
+    memcpy(expected_at, want_at, (size_t)ny * 8);
+    pool_naive(n, max, back, back ? want : read, back ? read : want, expected_at);
+    plan->groups = (nout + 255) / 256;
+    for (int form = 0; form < 4; form++) {
+        if (!machine_has(form)) continue;
+        if (max && !back) memset(at, 0x5a, (size_t)ny * 8);
+        memset(p[0], 0x5a, (size_t)nout * 8);
+        run_form(&pool_forms[kernel][which], form, plan, p, max && !back ? 2 : 1, (size_t[]){(size_t)nout * fa_dtype_size((fa_dtype)type_out), (size_t)ny * 8});
+        for (int64_t i = 0; i < nout; i++) {
+            const double got = fa_load_f64(p[0], type_out, i);
+            if (!near(got, want[i], 1, type_out) || (max && !back && at[i] != expected_at[i]))
+                fail_msg("%s %s %ld x %ld, window %ld %ld, stride %ld %ld, padding %ld %ld, %ld %ld: element %ld is %.9g, expected %.9g", pool_name[kernel],
+                         form_name[form], (long)n[1], (long)n[2], (long)n[5], (long)n[6], (long)n[7], (long)n[8], (long)n[9], (long)n[10], (long)n[11],
+                         (long)n[12], (long)i, got, want[i]);
+        }
+    }
+    free(p[0]), free(p[in]), free(at), free(read), free(want), free(expected_at);
+}
+
+static void pool_random(void **unused) {
+    (void)unused;
+    static const int stores[3] = {FA_T_FLOAT16, FA_T_BFLOAT16, FA_T_FLOAT32};
+    for (int round = 0; round < 600; round++) {
+        const bool max = round % 2, ceil_mode = pick(0, 1);
+        const int which = round / 2 % 2, convert = pick(0, 3) == 0;
+        const int type_x = convert ? which ? FA_T_FLOAT32 : stores[pick(0, 2)] : which ? FA_T_FLOAT64 : FA_T_FLOAT32;
+        fa_plan plan = {.n = {pick(1, 5), pick(1, 20), pick(1, round % 5 == 0 ? 300 : 20)}};
+        fa_i64 *n = plan.n;
+        n[11] = max ? pick(1, 2) : pick(0, 1), n[12] = max ? pick(1, 2) : pick(0, 3) ? 0 : pick(1, 9);
+        for (int s = 0; s < 2; s++) {
+            n[5 + s] = pick(1, 4), n[7 + s] = pick(1, 3), n[9 + s] = pick(0, n[5 + s] / 2);
+            const int64_t reach = max ? (n[5 + s] - 1) * n[11 + s] + 1 : n[5 + s];
+            if (n[1 + s] < reach) n[1 + s] = reach;
+            const int64_t over = n[1 + s] + 2 * n[9 + s] - reach;
+            n[3 + s] = (ceil_mode ? over + n[7 + s] - 1 : over) / n[7 + s] + 1;
+            if (ceil_mode && (n[3 + s] - 1) * n[7 + s] >= n[1 + s] + n[9 + s]) n[3 + s]--;
+        }
+        const int64_t nx = n[0] * n[1] * n[2], ny = n[0] * n[3] * n[4];
+        double *x = malloc(sizeof(double) * (size_t)nx), *y = malloc(sizeof(double) * (size_t)ny), *g = malloc(sizeof(double) * (size_t)ny);
+        int64_t *at = calloc((size_t)ny, 8);
+        for (int64_t i = 0; i < nx; i++) x[i] = (double)pick(-8, 8) / 4; /* many equal maxima */
+        if (round % 7 == 0) x[pick(0, nx - 1)] = NAN, x[pick(0, nx - 1)] = NAN, x[pick(0, nx - 1)] = -INFINITY;
+        for (int64_t i = 0; i < ny; i++) g[i] = (double)pick(-16, 16) / 8;
+        if (max) pool_naive(n, true, false, x, y, at);
+        for (int back = 0; back < 2; back++) check_pool(&plan, (max ? 0 : 2) + back, which, type_x, type_x, x, g, at);
+        free(x), free(y), free(g), free(at);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gemm_random), cmocka_unit_test(gemm_large), cmocka_unit_test(conv_random), cmocka_unit_test(conv_usual),
+        cmocka_unit_test(gemm_random), cmocka_unit_test(gemm_large), cmocka_unit_test(conv_random), cmocka_unit_test(conv_usual), cmocka_unit_test(pool_random),
     };
     return cmocka_run_group_tests_name("heavy", tests, NULL, NULL);
 }
