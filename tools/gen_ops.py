@@ -222,7 +222,7 @@ def elementwise_table(row):
                        f"{row.name}_d{arg}_graph, {'true' if expr.text == 'g' else 'false'}}}")
     kinds = {"float": "FAI_TYPES_FLOAT", "number": "FAI_TYPES_NUMBER", "any": "FAI_TYPES_ANY", "int": "FAI_TYPES_INT", "real": "FAI_TYPES_REAL"}
     defaults = ", ".join(repr(v) for _, v in row.params) or "0"
-    entry = (f"    [FAI_ROW_{row.name}] = {{{{\"{camel(row.name)}\", fai_row_backward, NULL, &fai_row_apis[FAI_ROW_{row.name}]}}, \"{row.name}\", "
+    entry = (f"    [FAI_ROW_{row.name}] = {{{{.name = \"{camel(row.name)}\", .backward = fai_row_backward, .row = &fai_row_apis[FAI_ROW_{row.name}]}}, \"{row.name}\", "
              f"FAI_ROW_{row.name}, {kinds[row.types]}, {'true' if row.result == 'bool' else 'false'}, {'true' if row.checks_zero else 'false'}, "
              f"{len(row.args)}, {len(row.params)}, {{{defaults}}}, {{{', '.join(entries)}}}}},\n")
     return out, entry
@@ -375,7 +375,7 @@ def backward_code(op):
     if not (op.custom or op.backward or hasattr(op, "reduction")):
         return ""
     function = f"fai_{op.custom}_backward" if op.custom else f"{op.name}_backward"
-    entry = f"static const fai_node_op {op.name}_node = {{\"{camel(op.name)}\", {function}, NULL, NULL}};\n"
+    entry = f"static const fai_node_op {op.name}_node = {{.name = \"{camel(op.name)}\", .backward = {function}}};\n"
     if op.custom:
         return f"bool {function}(fai_node *node, fa_tensor *g, fa_tensor **grads);\n" + entry
     out = [f"static bool {op.name}_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)\n{{\n"]

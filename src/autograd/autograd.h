@@ -23,6 +23,7 @@ typedef struct fai_node_op {
     bool (*backward)(fai_node *node, fa_tensor *g, fa_tensor **grads);
     void (*release)(fai_node *node); /* what params hold; may be NULL */
     const void *row;       /* elementwise rows: their derivative's table */
+    bool bare;             /* shown by its name alone, without Backward0 */
 } fai_node_op;
 
 struct fai_node {

@@ -59,7 +59,7 @@ static bool record(fa_context *context, fa_tensor *const *inputs, fa_tensor *res
     if (!node) return false;
     fa_context *own = node->params;
     *own = *context;
-    own->op = (fai_node_op){own->name, custom_backward, NULL, NULL};
+    own->op = (fai_node_op){.name = own->name, .backward = custom_backward};
     node->op = &own->op;
     node->custom = true;
     bool ok = true;

@@ -142,7 +142,7 @@ const char *fa_grad_fn_name(const fa_tensor *t)
 {
     static __thread char text[96];
     if (!t || (fai_is_stale(t) && fai_wants_grad(t->base) && !fai_remake_view((fa_tensor *)(uintptr_t)t)) || !t->node) return NULL;
-    snprintf(text, sizeof text, "%s%s", t->node->op->name, t->node->custom ? "Backward" : "Backward0");
+    snprintf(text, sizeof text, "%s%s", t->node->op->name, t->node->op->bare ? "" : t->node->custom ? "Backward" : "Backward0");
     return text;
 }
 

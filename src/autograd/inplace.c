@@ -29,7 +29,7 @@ static bool reread_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)
     return grads[0] != NULL;
 }
 
-static const fai_node_op reread_op = {"AsStrided", reread_backward, NULL, NULL};
+static const fai_node_op reread_op = {.name = "AsStrided", .backward = reread_backward};
 
 bool fai_remake_view(fa_tensor *view)
 {
@@ -68,7 +68,7 @@ static bool write_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)
 
 static void write_release(fai_node *node) { fai_node_unref(((write_params *)node->params)->inner); }
 
-static const fai_node_op write_op = {"CopySlices", write_backward, write_release, NULL};
+static const fai_node_op write_op = {.name = "CopySlices", .backward = write_backward, .release = write_release, .bare = true};
 
 /* inner becomes part of a new node of the base. Its first input is the view itself; the edge that matters now is the base's. */
 static bool write_through(fa_tensor *view, fai_node *inner)

@@ -36,6 +36,7 @@ static void give_block(fai_node *n)
 {
     size_t class = n->block_bytes / BLOCK_STEP - 1;
     if (n->block_bytes % BLOCK_STEP == 0 && class < BLOCK_CLASSES && spare[class].count < SPARE_EACH && fai_caches_on()) {
+        if (!spare[class].first) fai_watch_thread();
         n->next = spare[class].first;
         spare[class].first = n;
         spare[class].count++;
@@ -206,6 +207,7 @@ __attribute__((constructor)) static void set_up(void)
 {
     fai_set_forget_graph(forget_graph);
     fai_on_cache_drop(drop_spare);
+    fai_on_thread_end(drop_spare);
 }
 
 /* ---- leaves ---- */
@@ -216,7 +218,7 @@ static bool never_runs(fai_node *node, fa_tensor *g, fa_tensor **grads)
     return true;
 }
 
-const fai_node_op fai_accumulate_op = {"AccumulateGrad", never_runs, NULL, NULL};
+const fai_node_op fai_accumulate_op = {.name = "AccumulateGrad", .backward = never_runs, .bare = true};
 
 static fai_node *accumulator(fa_tensor *leaf)
 {

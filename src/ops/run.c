@@ -3,8 +3,6 @@
 #include "../backends/cpu/cpu.h"
 #include <string.h>
 
-enum { FAI_STATUS_INDEX = 1, FAI_STATUS_TARGET, FAI_STATUS_SELF }; /* as in kernels/status.h */
-
 void fai_plan_begin(fa_plan *plan)
 {
     memset(plan, 0, offsetof(fa_plan, view));
@@ -75,8 +73,6 @@ bool fai_status_ok(const char *op, fa_tensor *status)
     if (!fai_on_cpu(status)) return true;
     const int64_t *word = fai_host(status);
     if (!word[0]) return true;
-    if (word[0] == FAI_STATUS_TARGET) fai_fail(FA_ERR_INDEX, op, "Target %lld is out of bounds. Classes count from 0 to %lld.", (long long)word[1], (long long)word[3] - 1);
-    else if (word[0] == FAI_STATUS_SELF) fai_fail(FA_ERR_INDEX, op, "index out of range in self: index %lld, but there are %lld rows", (long long)word[1], (long long)word[3]);
-    else fai_fail(FA_ERR_INDEX, op, "index %lld is out of bounds for dimension %lld with size %lld", (long long)word[1], (long long)word[2], (long long)word[3]);
+    fai_fail_status(op, word);
     return false;
 }

@@ -31,6 +31,7 @@ static void destroy_tensor(void *object)
     if (t->buffer) fai_buffer_unref(t->buffer);
     if (t->cell && --t->cell->refs == 0) fai_free(FAI_TAG_OBJECT, t->cell, sizeof *t->cell);
     if (spare.count < FREE_TENSORS && fai_caches_on()) {
+        if (!spare.first) fai_watch_thread();
         t->base = spare.first;
         spare.first = t;
         spare.count++;
@@ -44,6 +45,7 @@ __attribute__((constructor)) static void set_up(void)
 {
     fai_set_destructor(FAI_TENSOR, destroy_tensor);
     fai_on_cache_drop(drop_spare);
+    fai_on_thread_end(drop_spare);
 }
 
 static fa_tensor *new_tensor(const char *op)
@@ -261,13 +263,6 @@ int64_t fa_stride(const fa_tensor *t, int dim)
 {
     int at;
     return t && fai_wrap_dim("stride", dim, t->ndim, &at) && at < t->ndim ? t->stride[at] : 0;
-}
-
-fa_shape fa_shape_of(int ndim, const int64_t *sizes)
-{
-    fa_shape shape = {.ndim = ndim};
-    for (int i = 0; i < ndim && i < FA_MAX_DIMS; i++) shape.dim[i] = sizes[i];
-    return shape;
 }
 
 fa_shape fa_shape_of_tensor(const fa_tensor *t)
