@@ -82,6 +82,10 @@ bool fai_fail_status(const char *op, const int64_t words[4]) {
             FA_ERR_INDEX, op,
             "index out of range in self. Index %lld was found, and dimension %lld has size %lld: indices go from 0 to %lld",
             index, dim, size, size - 1);
+    case FA_STATUS_PLACE:
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "index %lld is out of bounds for dimension %lld with size %lld. Indices go from 0 to %lld", index, dim,
+                        size, size - 1);
     default:
         return fai_fail(FA_ERR_INDEX, op,
                         "index %lld is out of bounds for dimension %lld with size %lld. Indices go from %lld to %lld", index, dim,
