@@ -95,12 +95,13 @@ static void N(ew_prepare)(const N(ew_call) *call, REAL (*tile)[EW_TILE + EW_PAD 
 /* Operand k of the elements begin .. begin+n-1 as contiguous REALs. offset: of the row in it (0 unless by_rows); first: the
  * row's first tile. */
 static const REAL *N(ew_operand)(const N(ew_call) *call, int k, int64_t begin, int64_t offset, int64_t n, bool first, REAL *tile) {
+    if (call->way[k] == WAY_NONE) return NULL; /* its view says nothing */
     const fa_plan_view *v = &call->plan->view[k];
     const int bytes = fai_cpu_bytes(v->dtype);
     const char *p = call->pointers[k];
     char raw[EW_TILE * 8];
     switch (call->way[k]) {
-    case WAY_NONE: return NULL;
+    case WAY_NONE: break;
     case WAY_DIRECT: return (const REAL *)(const void *)p + offset + begin;
     case WAY_CONSTANT: return tile;
     case WAY_LINE:
