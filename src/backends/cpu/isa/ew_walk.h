@@ -124,7 +124,7 @@ static const REAL *N(ew_operand)(const N(ew_call) *call, int k, int64_t begin, i
 
 static void N(ew_result)(const N(ew_call) *call, int64_t begin, int64_t offset, int64_t n, const REAL *tile) {
     const fa_plan_view *v = &call->plan->view[0];
-    const int bytes = v->kind == FA_VIEW_TENSOR ? fai_cpu_bytes(v->dtype) : 0; /* a number has no dtype of its own */
+    const int bytes = fai_cpu_bytes(v->dtype);
     char *p = call->pointers[0], raw[EW_TILE * 8];
     if (call->way[0] == WAY_CONVERT) {
         FAI_NAME(N(fai_cpu_store))(p + (offset + begin) * bytes, v->dtype, tile, n);
