@@ -11,6 +11,7 @@
 #include "src/backends/cpu/cpu.h"
 #include "kernels/dialect.h"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable" /* not every instance of a text uses all that it declares */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 typedef struct isa_tables { const char *name; const fai_cpu_kernel *kernels; const fai_cpu_rows *rows; bool (*there)(void); } isa_tables;
 #define ISA_EXTERN(name) extern const fai_cpu_kernel fai_cpu_kernels_##name[FAI_K_COUNT]; extern const fai_cpu_rows fai_cpu_rows_##name;
@@ -105,6 +106,8 @@ static inline void operand_random(operands *o, int k, int compute, int round) {
     v->low = 0, v->high = 1;
     for (int d = 0; d < v->ndim; d++) *(v->stride[d] < 0 ? &v->low : &v->high) += (v->size[d] - 1) * v->stride[d];
     v->low *= bytes_of[v->dtype], v->high *= bytes_of[v->dtype];
+    for (int d = 0; d < v->ndim; d++)
+        if (v->size[d] == 0) v->low = 0, v->high = bytes_of[v->dtype]; /* nothing to touch */
     o->bytes[k] = (size_t)(v->high - v->low);
     o->memory[k] = malloc(o->bytes[k]);
     assert_non_null(o->memory[k]);
