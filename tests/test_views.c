@@ -1,68 +1,14 @@
 /* Views, movement, factories and reading: sizes, strides, values, torch's sentences, and derivatives of views. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:2 */
-#include "autograd/autograd.h"
+#include "support/check.h"
 #include <fa_functional.h>
-#include <setjmp.h>
-#include <cmocka.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static fa_device device; /* where the tests run: the accelerator if there is one */
-
-static int begin(void **state) {
-    (void)state;
-    device = fa_try_accelerator(0);
-    fa_scope_open();
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    const bool clean = !fa_failed();
-    if (!clean) fprintf(stderr, "%s: %s\n", fa_error_peek()->op, fa_error_peek()->text);
-    fa_error_take();
-    fa_scope_close();
-    return clean ? 0 : -1;
-}
-
-/* t has this shape and these elements, in C order. */
-static void check_values(fa_tensor *t, fa_shape shape, const double *expected, int n, int line) {
-    double found[256];
-    if (!t) fail_msg("line %d: %s", line, fa_error_peek() ? fa_error_peek()->text : "NULL");
-    if (fa_ndim(t) != shape.ndim || fa_numel(t) != n) fail_msg("line %d: %d dimensions, %d elements", line, fa_ndim(t), (int)fa_numel(t));
-    for (int d = 0; d < shape.ndim; d++)
-        if (fa_size(t, d) != shape.dim[d]) fail_msg("line %d: size %d of dimension %d", line, (int)fa_size(t, d), d);
-    assert_true(fa_to_data(t, found, FA_FLOAT64));
-    for (int i = 0; i < n; i++)
-        if (!(fabs(found[i] - expected[i]) <= 1e-5 * (1 + fabs(expected[i]))) && !(isnan(found[i]) && isnan(expected[i])) && found[i] != expected[i])
-            fail_msg("line %d: element %d is %g, expected %g", line, i, found[i], expected[i]);
-}
-#define CHECK(t, shape, ...) check_values((t), (shape), (double[]){__VA_ARGS__}, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), __LINE__)
-#define CHECK_EMPTY(t, shape) check_values((t), (shape), NULL, 0, __LINE__)
-
-/* The call failed with this code and a text that begins so. */
-static void check_error(const void *result, fa_code code, const char *text, int line) {
-    fa_error e = fa_error_take();
-    if (result || e.code != code || strncmp(e.text, text, strlen(text)))
-        fail_msg("line %d: code %d, text '%s', expected %d '%s'", line, e.code, e.text, code, text);
-}
-#define FAILS(call, code, text) check_error((call), FA_ERR_##code, (text), __LINE__)
-#define FAILS_COUNT(call, code, text) check_error((call) == -1 ? NULL : "", FA_ERR_##code, (text), __LINE__)
 
 static void check_strides(fa_tensor *t, fa_shape strides, int line) {
     for (int d = 0; d < strides.ndim; d++)
         if (fa_stride(t, d) != strides.dim[d]) fail_msg("line %d: stride %d of dimension %d", line, (int)fa_stride(t, d), d);
 }
 #define STRIDES(t, ...) check_strides((t), FA_SHAPE(__VA_ARGS__), __LINE__)
-
-/* 0, 1, 2, ... in a shape. */
-static fa_tensor *counting(fa_shape shape) {
-    int64_t n = 1;
-    for (int d = 0; d < shape.ndim; d++) n *= shape.dim[d];
-    return fa_reshape(fa_arange(0, n, 1, .dtype = FA_FLOAT32, .device = device), shape);
-}
 
 /* ---- views ---- */
 
@@ -435,17 +381,18 @@ static void reading(void **state) {
 }
 
 int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(view_infers_and_refuses, begin, end), cmocka_unit_test_setup_teardown(view_keeps_runs_of_memory, begin, end),
-        cmocka_unit_test_setup_teardown(dimensions_are_reordered, begin, end), cmocka_unit_test_setup_teardown(expand_repeats_without_memory, begin, end),
-        cmocka_unit_test_setup_teardown(ones_come_and_go, begin, end), cmocka_unit_test_setup_teardown(parts_are_taken, begin, end),
-        cmocka_unit_test_setup_teardown(windows_and_diagonals, begin, end), cmocka_unit_test_setup_teardown(as_strided_is_bounded, begin, end),
-        cmocka_unit_test_setup_teardown(views_share_memory, begin, end), cmocka_unit_test_setup_teardown(movement, begin, end),
-        cmocka_unit_test_setup_teardown(joining, begin, end), cmocka_unit_test_setup_teardown(repeating, begin, end),
-        cmocka_unit_test_setup_teardown(splitting, begin, end), cmocka_unit_test_setup_teardown(shapes, begin, end),
-        cmocka_unit_test_setup_teardown(view_derivatives, begin, end), cmocka_unit_test_setup_teardown(split_parts_refuse_in_place, begin, end),
-        cmocka_unit_test_setup_teardown(constants, begin, end), cmocka_unit_test_setup_teardown(sequences, begin, end),
-        cmocka_unit_test_setup_teardown(memory_of_the_caller, begin, end), cmocka_unit_test_setup_teardown(reading, begin, end),
+        TEST(view_infers_and_refuses), TEST(view_keeps_runs_of_memory),
+        TEST(dimensions_are_reordered), TEST(expand_repeats_without_memory),
+        TEST(ones_come_and_go), TEST(parts_are_taken),
+        TEST(windows_and_diagonals), TEST(as_strided_is_bounded),
+        TEST(views_share_memory), TEST(movement),
+        TEST(joining), TEST(repeating),
+        TEST(splitting), TEST(shapes),
+        TEST(view_derivatives), TEST(split_parts_refuse_in_place),
+        TEST(constants), TEST(sequences),
+        TEST(memory_of_the_caller), TEST(reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : fa_finish("test_views");
 }
