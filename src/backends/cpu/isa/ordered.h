@@ -6,12 +6,15 @@
 #undef OWN_TYPE
 #if defined(FA_F32)
 #define OWN_TYPE FA_T_FLOAT32
-#else
+#elif defined(FA_F64)
 #define OWN_TYPE FA_T_FLOAT64
+#else
+#define OWN_TYPE FA_T_INT64
 #endif
 
 #ifndef FAI_ORDERED_ONCE
 #define FAI_ORDERED_ONCE
+#define SHARED static __attribute__((unused)) /* not every kernel needs all of it */
 #define BLOCK 1024
 #define ACROSS 32 /* columns that are summed side by side */
 #define DEEP 40 /* levels of the tree of blocks */
@@ -20,7 +23,7 @@ static inline int64_t rows_per_piece(int64_t elements) { return 1 + 32768 / (ele
 #endif
 
 /* ---- storage types ---- */
-static void N(unpack)(REAL *to, const char *from, int dtype, int64_t at, int64_t n) {
+SHARED void N(unpack)(REAL *to, const char *from, int dtype, int64_t at, int64_t n) {
     switch (dtype) {
     case OWN_TYPE: memcpy(to, (const REAL *)(const void *)from + at, (size_t)n * sizeof(REAL)); break;
     case FA_T_FLOAT16: for (int64_t i = 0; i < n; i++) to[i] = (REAL)fa_half_to_f32(((const fa_u16 *)(const void *)from)[at + i]); break;
@@ -29,7 +32,7 @@ static void N(unpack)(REAL *to, const char *from, int dtype, int64_t at, int64_t
     }
 }
 
-static void N(pack)(char *to, int dtype, int64_t at, const REAL *from, int64_t n) {
+SHARED void N(pack)(char *to, int dtype, int64_t at, const REAL *from, int64_t n) {
     switch (dtype) {
     case OWN_TYPE: memcpy((REAL *)(void *)to + at, from, (size_t)n * sizeof(REAL)); break;
     case FA_T_FLOAT16: for (int64_t i = 0; i < n; i++) ((fa_u16 *)(void *)to)[at + i] = fa_f32_to_half((float)from[i]); break;
@@ -52,7 +55,7 @@ INLINE void N(settle)(char *to, int dtype, int64_t at, const REAL *buffer, int64
 
 /* ---- one row ---- */
 /* The sum of at most a block. */
-static REAL N(block_sum)(const REAL *p, int64_t n) {
+SHARED REAL N(block_sum)(const REAL *p, int64_t n) {
     enum { COUNT = 16 / LANES };
     N(vec) sum[COUNT];
     UNROLL
@@ -102,7 +105,7 @@ INLINE void N(columns_begin)(N(columns) *c) {
     memset(c->part, 0, sizeof c->part);
 }
 
-static void N(columns_block)(N(columns) *c) {
+SHARED void N(columns_block)(N(columns) *c) {
     for (int half = 8; half > 0; half /= 2)
         for (int lane = 0; lane < half; lane++)
             for (int w = 0; w < ACROSS; w++) c->part[lane][w] += c->part[lane + half][w];
@@ -121,7 +124,7 @@ INLINE void N(columns_add)(N(columns) *c, const REAL *values, int width) {
     if ((++c->rows & (BLOCK - 1)) == 0) N(columns_block)(c);
 }
 
-static void N(columns_total)(N(columns) *c, REAL total[ACROSS]) {
+SHARED void N(columns_total)(N(columns) *c, REAL total[ACROSS]) {
     if (c->rows & (BLOCK - 1)) N(columns_block)(c);
     bool some = false;
     for (int w = 0; w < ACROSS; w++) total[w] = 0;

@@ -17,17 +17,25 @@ INLINE void N(scale_block)(REAL *to, REAL factor, int64_t n) {
     for (int64_t i = 0; i < n; i++) to[i] *= factor;
 }
 
-/* The largest; NaN are passed over. Lanes apart, since a loop over one maximum would wait for itself. */
+/* The largest; NaN are passed over. */
+INLINE N(vec) N(larger)(N(vec) x, N(vec) most) {
+    const __typeof__(x > most) mask = x > most; /* all bits of a lane */
+    return (N(vec))(((__typeof__(mask))x & mask) | ((__typeof__(mask))most & ~mask));
+}
+
 static REAL N(block_max)(const REAL *p, int64_t n, REAL most) {
-    REAL lane[16];
-    for (int j = 0; j < 16; j++) lane[j] = most;
+    N(vec) lanes[4];
+    UNROLL
+    for (int j = 0; j < 4; j++) lanes[j] = N(all)(0) + most;
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (int j = 0; j < 16; j++) lane[j] = p[i + j] > lane[j] ? p[i + j] : lane[j];
-    for (; i < n; i++) lane[0] = p[i] > lane[0] ? p[i] : lane[0];
-    for (int half = 8; half > 0; half /= 2)
-        for (int j = 0; j < half; j++) lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
-    return lane[0];
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        UNROLL
+        for (int j = 0; j < 4; j++) lanes[j] = N(larger)(N(load)(p + i + j * LANES), lanes[j]);
+    }
+    const N(vec) both = N(larger)(N(larger)(lanes[0], lanes[1]), N(larger)(lanes[2], lanes[3]));
+    for (int j = 0; j < LANES; j++) most = both[j] > most ? both[j] : most;
+    for (; i < n; i++) most = p[i] > most ? p[i] : most;
+    return most;
 }
 
 /* ---- one row, contiguous ---- */
