@@ -34,7 +34,9 @@ typedef struct table {
 
 /* ---- fields ---- */
 
-static bool bad(const table *t, const char *what) {
+static bool bad(table *t, const char *what) {
+    for (char *c = t->field; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?'; /* what a terminal might obey stays out of the message */
     return fai_fail(FA_ERR_FORMAT, OP, "%s: line %lld, column %lld: \"%.60s\" %s", t->file.path, (long long)t->line,
                     (long long)t->column + 1, t->field, what);
 }
@@ -69,9 +71,11 @@ static bool add_value(table *t, number value) {
     return true;
 }
 
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
 static bool end_field(table *t) {
     number value;
-    while (t->length && (t->field[t->length - 1] == ' ' || t->field[t->length - 1] == '\t')) t->length--;
+    while (t->length && is_space(t->field[t->length - 1])) t->length--;
     t->field[t->length] = 0;
     if (t->columns && t->column == t->columns)
         return fai_fail(FA_ERR_FORMAT, OP, "%s: line %lld has more than %lld columns, as many as the first row has", t->file.path,
@@ -103,12 +107,12 @@ static bool take(table *t, const char *text, size_t n) {
         const char c = text[i];
         if (c == '\n') {
             if (!end_line(t)) return false;
-        } else if (t->line <= t->options.skip_rows || c == '\r') {
+        } else if (t->line <= t->options.skip_rows) {
             continue;
         } else if (c == t->options.delimiter) {
             t->blank = false;
             if (!end_field(t)) return false;
-        } else if (c != ' ' && c != '\t') {
+        } else if (!is_space(c)) {
             t->blank = false;
             if (t->length == FIELD - 1 || c == 0) {
                 t->field[t->length] = 0;

@@ -2,7 +2,8 @@
  *
  * Random numbers are drawn as PyTorch's DataLoader and RandomSampler draw them. An epoch first takes one int64 from the loader's
  * generator (there it seeds worker processes; here it only keeps the sequence the same). A shuffled epoch then permutes with that
- * generator, or, if none was given, with a new one that is seeded by another int64 from the default generator. */
+ * generator, or, if none was given, with a new one that is seeded by another int64 from the default generator. When the sampler
+ * there is asked for more than it has, it permutes once more and throws the result away; a generator of the user's sees that. */
 #include "data.h"
 #include "../ops/random.h"
 #include <string.h>
@@ -14,6 +15,7 @@ struct fa_loader {
     fa_tensor *order; /* of this epoch; NULL where samples come as they are */
     int64_t given;    /* batches of this epoch */
     bool running;
+    bool drained; /* the draws of this epoch's end are made */
 };
 
 static void destroy_loader(void *object) {
@@ -94,14 +96,28 @@ static bool begin_epoch(fa_loader *l) {
     l->order = fai_ref(order);
     l->given = 0;
     l->running = true;
+    l->drained = false;
     return true;
 }
 
+/* What PyTorch's sampler draws when it has no more samples. */
+static bool drain(fa_loader *l) {
+    FA_SCOPE;
+    if (l->drained || !l->options.shuffle || !l->options.generator) return true;
+    return l->drained = fa_randperm(fa_dataset_length(l->dataset), .generator = l->options.generator, .device = FA_CPU) != NULL;
+}
+
 static bool end_epoch(fa_loader *l) {
+    if (!drain(l)) return false;
     l->running = false;
     fai_unref(l->order);
     l->order = NULL;
     return false;
+}
+
+static bool make_batch(fa_loader *l, int64_t begin, int64_t n, fa_tensor **batch) {
+    if (l->order) return fai_dataset_gather(l->dataset, fa_narrow(l->order, 0, begin, n), batch);
+    return fai_dataset_range(l->dataset, begin, n, batch);
 }
 
 bool fa_next(fa_loader *l, fa_tensor **fields) {
@@ -113,13 +129,10 @@ bool fa_next(fa_loader *l, fa_tensor **fields) {
     }
     if (fai_refuse_pending("next") || (!l->running && !begin_epoch(l))) return false;
     if (l->given >= fa_loader_length(l)) return end_epoch(l);
-    const int64_t begin = l->given * l->options.batch_size, rest = fa_dataset_length(l->dataset) - begin;
-    const int64_t n = rest < l->options.batch_size ? rest : l->options.batch_size;
+    const int64_t size = l->options.batch_size, begin = l->given * size, rest = fa_dataset_length(l->dataset) - begin;
     fa_tensor *batch[FA_MAX_FIELDS] = {NULL};
     FA_SCOPE;
-    const bool ok = l->order ? fai_dataset_gather(l->dataset, fa_narrow(l->order, 0, begin, n), batch)
-                             : fai_dataset_range(l->dataset, begin, n, batch);
-    if (!ok) return false;
+    if (!make_batch(l, begin, rest < size ? rest : size, batch) || (rest < size && !drain(l))) return false;
     for (int k = 0; k < fai_dataset_fields(l->dataset); k++) fields[k] = fai_return(batch[k]);
     l->given++;
     return true;
