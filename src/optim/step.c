@@ -152,7 +152,9 @@ static bool prepare_group(const fai_rule *rule, fai_group *g) {
     return true;
 }
 
-/* ---- launches ---- */
+/* ---- launches: the plan is described in kernels/optim.k.h ---- */
+
+enum { CHUNK = 1024, MOST_GROUPS = 512 };
 
 static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b) {
     const int tables = 2 + fai_updates[row].nstate;
@@ -170,6 +172,8 @@ static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch 
         v->writes = k != 1;
     }
     plan.nviews = tables;
+    plan.n[0] = fai_groups(b->most, 1024) < 512 ? fai_groups(b->most, 1024) : 512; /* groups a parameter */
+    plan.groups = plan.n[0] * b->count;
     return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, b->table, tables, "step");
 }
 
