@@ -115,6 +115,9 @@ $(BENCHES): $(B)/bench/%: bench/%.c $(B)/libfacula.so $(RECIPE_FILES)
 	@$(CC) $(CFLAGS_ALL) $(LINK_$(MODE)) -Iinclude -I$(B)/include -MMD -MP -o $@ $< -L$(B) -lfacula -Wl,-rpath,$(abspath $(B)) -lm
 programs: all $(EXAMPLES) $(BENCHES)
 
+$(B)/obj/gen/sim_%.o: $(B)/gen/sim_%.c $(RECIPE_FILES)
+	@mkdir -p $(@D); echo "  CC   $<"
+	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(FLAGS_SIM) -MMD -MP -c -o $@ $<
 $(B)/obj/gen/%.o: $(B)/gen/%.c $(RECIPE_FILES)
 	@mkdir -p $(@D); echo "  CC   $<"
 	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
