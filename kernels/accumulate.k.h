@@ -9,7 +9,8 @@
  *
  * With positions the keys are sorted (sort.k.h): an item takes one column of a run of equal keys, if its place begins one;
  * groups = ceil(n[0] * n[1] / 256). Without, the keys are in any order, and an item walks through all of them for one column:
- * for few keys, and for a CPU; out then has to have the compute type, since it is where the sums grow; groups = ceil(n[1] / 256). */
+ * for few keys, and for a CPU; out then has to have the compute type, since it is where the sums grow; groups = ceil(n[1] /
+ * 256). */
 
 #ifdef FA_I64
 FN REAL N(accumulate_add)(REAL a, REAL b) { return (fa_i64)((fa_u64)a + (fa_u64)b); }

@@ -14,8 +14,8 @@
  * A negative index counts from the end. A bad one is reported and taken as 0. Without status an index is taken as it is.
  *
  *   index_offset  several index tensors, or a check beforehand: view[0] = int64 offsets, contiguous, whose sizes are the space;
- *                 view[1] = index, view[2] = status. out = index * n[1], and with n[6] = 1 what is there is added; n[1] .. n[5] as
- *                 above; n[8] .. n[15]: strides of the space, whose offset is added too
+ *                 view[1] = index, view[2] = status. out = index * n[1], and with n[6] = 1 what is there is added; n[1] .. n[5]
+ *                 as above; n[8] .. n[15]: strides of the space, whose offset is added too
  *
  *   nonzero_count view[0] = int64 [blocks], view[1] = x: the number of nonzeros in each block of 1,024 elements; groups = blocks
  *   nonzero_write view[0] = int64 [nonzeros, dimensions], view[1] = x, view[2] = int64 [blocks], running sums of those numbers

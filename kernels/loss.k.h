@@ -1,11 +1,12 @@
-/* Negative log likelihood. Input x is [batch, classes, space], log-probabilities; targets are [batch, space], integers; an element
- * is one target, k = batch * space + place. Its loss is -weight[target] * x[batch, target, place], 0 where target = ignored.
+/* Negative log likelihood. Input x is [batch, classes, space], log-probabilities; targets are [batch, space], integers; an
+ * element is one target, k = batch * space + place. Its loss is -weight[target] * x[batch, target, place], 0 where target =
+ * ignored.
  *
- *   nll_loss            view[0] = the losses [batch, space], or the one joined loss; view[1] = sum of weights (0 without reduction);
- *                       view[2] = x, view[3] = target, view[4] = weight?, view[5] = status
+ *   nll_loss            view[0] = the losses [batch, space], or the one joined loss; view[1] = sum of weights (0 without
+ *                       reduction); view[2] = x, view[3] = target, view[4] = weight?, view[5] = status
  *                       groups = 1, or ceil(elements / 256) without reduction
- *   nll_loss_backward   view[0] = gradient of x, view[1] = g, view[2] = target, view[3] = weight?, view[4] = sum of weights (mean)
- *                       groups = ceil(elements of x / 1024)
+ *   nll_loss_backward   view[0] = gradient of x, view[1] = g, view[2] = target, view[3] = weight?, view[4] = sum of weights
+ *                       (mean) groups = ceil(elements of x / 1024)
  *   n[0] = batch, n[1] = classes, n[2] = space, n[3] = reduction (0 none, 1 mean by weight, 2 sum), n[4] = the ignored target
  *
  * The two sums follow ordered.h. A target out of range is reported and counts as ignored. */
@@ -17,7 +18,8 @@
 #define WEIGHT(view_, c) (P.view[view_].kind != FA_VIEW_NONE ? LOAD_ARG(view_, c) : (REAL)1)
 #define IS_CLASS(c) ((c) != P.n[4] && (c) >= 0 && (c) < classes)
 #define ELEMENT_WEIGHT (IS_CLASS(TARGET(3)) ? WEIGHT(4, TARGET(3)) : (REAL)0)
-#define ELEMENT_LOSS (IS_CLASS(TARGET(3)) ? -(LOAD_ARG(2, (k / space * classes + TARGET(3)) * space + k % space) * WEIGHT(4, TARGET(3))) : (REAL)0)
+#define ELEMENT_X LOAD_ARG(2, (k / space * classes + TARGET(3)) * space + k % space)
+#define ELEMENT_LOSS (IS_CLASS(TARGET(3)) ? -(ELEMENT_X * WEIGHT(4, TARGET(3))) : (REAL)0)
 
 KERNEL(N(nll_loss), 256) {
     ORDERED_MEMORY();
@@ -66,4 +68,5 @@ KERNEL(N(nll_loss_backward), 256) {
 #undef WEIGHT
 #undef IS_CLASS
 #undef ELEMENT_WEIGHT
+#undef ELEMENT_X
 #undef ELEMENT_LOSS

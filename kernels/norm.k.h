@@ -1,5 +1,5 @@
-/* Layer and batch normalisation and their derivatives. Elements are contiguous; every operand has a storage dtype of its own. Sums
- * follow ordered.h. per_group = rows (channels, columns) that a group does at once; views of kind none are left out.
+/* Layer and batch normalisation and their derivatives. Elements are contiguous; every operand has a storage dtype of its own.
+ * Sums follow ordered.h. per_group = rows (channels, columns) that a group does at once; views of kind none are left out.
  *
  * Layer: x is [rows, width]; mean and rstd = 1 / sqrt(variance + eps) of each row are kept for the derivatives.
  *   layer_norm                  view: y, mean, rstd, x, weight?, bias?       n = rows, width, per_group; f[0] = eps

@@ -1,8 +1,8 @@
 /* Sums in the one order that every backend keeps, so that a CPU and a GPU get the same bits.
  *
- * The order: elements are cut into blocks of 1,024. In a block 16 partial sums, each starting from 0, take every 16th element in
- * turn; they are joined as a binary tree (0 + 8, 1 + 9, ... then by 4, 2, 1). The blocks' sums are joined as a tree of neighbours,
- * level by level, an odd one carried up.
+ * The order: elements are cut into blocks of 1,024. In a block 16 partial sums, each starting from 0, take every 16th element
+ * in turn; they are joined as a binary tree (0 + 8, 1 + 9, ... then by 4, 2, 1). The blocks' sums are joined as a tree of
+ * neighbours, level by level, an odd one carried up.
  *
  * How a group does it: its 256 items are 16 slots of 16 lanes. It sums `per_group` rows at once (16, 8, 4, 2 or 1), each by
  * 16 / per_group slots, and a slot takes one block at a time: many short rows, or one long row. Blocks come in order, so the tree
@@ -35,7 +35,9 @@
         }                                                                                                                      \
         BARRIER();                                                                                                             \
         ITEMS(256) {                                                                                                           \
-            if (item < per_group) N(ordered_push)(ordered_stack + item * FA_STACK, ordered_part + item * TEAM, first_, (count), (int)(16 / per_group)); \
+            if (item < per_group)                                                                                              \
+                N(ordered_push)(ordered_stack + item * FA_STACK, ordered_part + item * TEAM, first_, (count),                  \
+                                (int)(16 / per_group));                                                                        \
         }                                                                                                                      \
         BARRIER();                                                                                                             \
     }                                                                                                                          \

@@ -1,7 +1,7 @@
 /* A stable sort of int64 keys with their positions: one pass of a radix sort over a digit of 4 bits. Keys are not negative.
  *
- * A block is 1,024 keys, cut into 16 chunks of 64. Item (digit, chunk) alone counts and places the keys of its chunk that have its
- * digit: no atomics, and the order within a digit is kept. Between the two kernels `scan` turns the counts into running sums.
+ * A block is 1,024 keys, cut into 16 chunks of 64. Item (digit, chunk) alone counts and places the keys of its chunk that have
+ * its digit: no atomics, and the order within a digit is kept. Between the two kernels `scan` turns the counts into running sums.
  *
  *   sort_count    view[0] = int64 [16, blocks], how many keys of each digit are in each block; view[1] = keys
  *   sort_scatter  view[0] = keys, placed; view[1] = positions, placed; view[2] = keys; view[3] = positions, none: 0, 1, 2, ...;

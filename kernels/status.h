@@ -1,5 +1,5 @@
-/* A bad index, kept for the host: four 64-bit words {kind, index, dim, size}, all zero while nothing happened. The first item that
- * meets one writes them. Which one is first is open on a GPU; in C it is the first in order. */
+/* A bad index, kept for the host: four 64-bit words {kind, index, dim, size}, all zero while nothing happened. The first item
+ * that meets one writes them. Which one is first is open on a GPU; in C it is the first in order. */
 
 #ifndef FA_STATUS
 #define FA_STATUS

@@ -1,5 +1,5 @@
-/* Softmax, norms, nll, scans, indexing, sorting and accumulation: the C build of every device text and every instruction set's own
- * form on the same plan must give the same bits, and both must agree with plain loops in double. */
+/* Softmax, norms, nll, scans, indexing, sorting and accumulation: the C build of every device text and every instruction set's
+ * own form on the same plan must give the same bits, and both must agree with plain loops in double. */
 #include "backends/cpu/cpu.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +13,9 @@
 /* ---- the C builds of the texts ---- */
 #undef KERNEL_
 #define KERNEL_(name, W) static void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)
-#define FA_SUFFIX _f32
-#define REAL float
-#define FA_F32 1
+#define FA_SUFFIX        _f32
+#define REAL             float
+#define FA_F32           1
 #include "kernels/softmax.k.h"
 #include "kernels/norm.k.h"
 #include "kernels/loss.k.h"
@@ -25,8 +25,8 @@
 #undef REAL
 #undef FA_F32
 #define FA_SUFFIX _f64
-#define REAL double
-#define FA_F64 1
+#define REAL      double
+#define FA_F64    1
 #include "kernels/softmax.k.h"
 #include "kernels/norm.k.h"
 #include "kernels/loss.k.h"
@@ -36,8 +36,8 @@
 #undef REAL
 #undef FA_F64
 #define FA_SUFFIX _i64
-#define REAL fa_i64
-#define FA_I64 1
+#define REAL      fa_i64
+#define FA_I64    1
 #include "kernels/scan.k.h"
 #include "kernels/accumulate.k.h"
 #undef FA_SUFFIX
@@ -58,7 +58,8 @@ static int tables(const fai_cpu_kernel *out[3]) {
     int n = 0;
     out[n++] = fai_cpu_kernels_sse2;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) out[n++] = fai_cpu_kernels_avx2;
-    if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw")) out[n++] = fai_cpu_kernels_avx512;
+    if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+        out[n++] = fai_cpu_kernels_avx512;
     return n;
 }
 #else
@@ -70,7 +71,12 @@ static int tables(const fai_cpu_kernel *out[3]) {
 
 /* ---- arrays ---- */
 enum { ROOM = 8 };
-typedef struct array { char *data; int dtype; int64_t n; bool writes; } array;
+typedef struct array {
+    char *data;
+    int dtype;
+    int64_t n;
+    bool writes;
+} array;
 
 static uint64_t seed = 1;
 static double next_number(void) { /* in [-2, 2) */
@@ -106,7 +112,8 @@ static fa_plan plan_of(int n, const array *a, int64_t groups) {
     plan.groups = groups;
     plan.nviews = n;
     for (int k = 0; k < n; k++) {
-        plan.view[k] = (fa_plan_view){.ndim = 1, .dtype = a[k].dtype, .kind = a[k].data ? FA_VIEW_TENSOR : FA_VIEW_NONE, .writes = a[k].writes};
+        plan.view[k] = (fa_plan_view){
+            .ndim = 1, .dtype = a[k].dtype, .kind = a[k].data ? FA_VIEW_TENSOR : FA_VIEW_NONE, .writes = a[k].writes};
         plan.view[k].size[0] = a[k].n;
         plan.view[k].stride[0] = 1;
         plan.view[k].high = (fa_i64)bytes_of(&a[k]);
@@ -118,7 +125,9 @@ static bool same(const array *a, const char *x, const char *y) {
     if (memcmp(x, y, bytes_of(a)) == 0) return true;
     for (int64_t i = 0; i < a->n; i++) {
         const double u = fa_load_f64(x, a->dtype, i), v = fa_load_f64(y, a->dtype, i);
-        if (!(isnan(u) && isnan(v)) && memcmp(x + i * (int64_t)fa_dtype_size((fa_dtype)a->dtype), y + i * (int64_t)fa_dtype_size((fa_dtype)a->dtype), fa_dtype_size((fa_dtype)a->dtype)) != 0) {
+        if (!(isnan(u) && isnan(v)) &&
+            memcmp(x + i * (int64_t)fa_dtype_size((fa_dtype)a->dtype), y + i * (int64_t)fa_dtype_size((fa_dtype)a->dtype),
+                   fa_dtype_size((fa_dtype)a->dtype)) != 0) {
             print_error("element %lld of %lld: text %.17g, own %.17g\n", (long long)i, (long long)a->n, u, v);
             return false;
         }
@@ -145,7 +154,8 @@ static void run(text_kernel text, int kernel, const fa_plan *plan, int n, array 
         assert_non_null(table[t][kernel]);
         table[t][kernel](plan, own);
         for (int k = 0; k < n; k++)
-            if (before[k] && !same(&a[k], a[k].data, own[k])) fail_msg("table %d, operand %d of %s", t, k, fai_kernels[kernel].name);
+            if (before[k] && !same(&a[k], a[k].data, own[k]))
+                fail_msg("table %d, operand %d of %s", t, k, fai_kernels[kernel].name);
     }
     for (int k = 0; k < n; k++)
         if (before[k]) {
@@ -156,13 +166,18 @@ static void run(text_kernel text, int kernel, const fa_plan *plan, int n, array 
 
 /* What a sum of n numbers may be off by, for a storage type. */
 static double allowed(int dtype, double scale) {
-    return (dtype == FA_T_FLOAT64 ? 1e-13 : dtype == FA_T_FLOAT32 ? 4e-6 : dtype == FA_T_FLOAT16 ? 2e-3 : 1.6e-2) * (1 + fabs(scale));
+    return (dtype == FA_T_FLOAT64   ? 1e-13
+            : dtype == FA_T_FLOAT32 ? 4e-6
+            : dtype == FA_T_FLOAT16 ? 2e-3
+                                    : 1.6e-2) *
+           (1 + fabs(scale));
 }
 /* scale: how large the numbers were that the element was made from. */
 static void near_scaled(const array *a, int64_t i, double expected, double scale) {
     const double found = at(a, i);
     if (isnan(found) && isnan(expected)) return;
-    if (!(fabs(found - expected) <= allowed(a->dtype, fabs(expected) + scale))) fail_msg("element %lld: %.9g, expected %.9g", (long long)i, found, expected);
+    if (!(fabs(found - expected) <= allowed(a->dtype, fabs(expected) + scale)))
+        fail_msg("element %lld: %.9g, expected %.9g", (long long)i, found, expected);
 }
 
 static void near(const array *a, int64_t i, double expected) { near_scaled(a, i, expected, 0); }
@@ -213,11 +228,12 @@ static void check_softmax(int dtype, int64_t outer, int64_t dim, int64_t inner, 
 
 static void test_softmax(void **state) {
     (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 1}, {3, 10, 1}, {17, 16, 1}, {5, 33, 1}, {2, 1024, 1}, {2, 1025, 1}, {1, 5000, 1}, {1, 40000, 1},
-                                        {2, 3, 7}, {3, 40, 32}, {1, 1030, 33}, {2, 2, 100}, {0, 5, 1}, {3, 0, 2}, {4, 5, 0}};
+    static const int64_t shapes[][3] = {{1, 1, 1},     {3, 10, 1},   {17, 16, 1},   {5, 33, 1}, {2, 1024, 1},
+                                        {2, 1025, 1},  {1, 5000, 1}, {1, 40000, 1}, {2, 3, 7},  {3, 40, 32},
+                                        {1, 1030, 33}, {2, 2, 100},  {0, 5, 1},     {3, 0, 2},  {4, 5, 0}};
     EACH_FLOAT(dtype)
-        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            for (int log = 0; log < 2; log++) check_softmax(dtype, shapes[i][0], shapes[i][1], shapes[i][2], log);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int log = 0; log < 2; log++) check_softmax(dtype, shapes[i][0], shapes[i][1], shapes[i][2], log);
 }
 
 static void test_softmax_special(void **state) {
@@ -240,7 +256,8 @@ static void test_softmax_special(void **state) {
 
 /* ---- layer norm ---- */
 static void check_layer_norm(int dtype, int64_t rows, int64_t width, bool weighted) {
-    static const text_kernel forward[] = {PAIR(layer_norm)}, backward[] = {PAIR(layer_norm_backward)}, weights[] = {PAIR(layer_norm_weight_backward)};
+    static const text_kernel forward[] = {PAIR(layer_norm)}, backward[] = {PAIR(layer_norm_backward)},
+                             weights[] = {PAIR(layer_norm_weight_backward)};
     const int own = dtype == FA_T_FLOAT64 ? FA_T_FLOAT64 : FA_T_FLOAT32, c = compute(dtype);
     const array none = {0};
     array a[6] = {result(dtype, rows * width), result(own, rows), result(own, rows), make(dtype, rows * width)};
@@ -266,13 +283,15 @@ static void check_layer_norm(int dtype, int64_t rows, int64_t width, bool weight
         near(&a[1], row, mean);
         near_scaled(&a[2], row, rstd, rstd * rstd);
         for (int64_t k = 0; k < width; k++) {
-            const double x = (at(&a[3], row * width + k) - mean) * rstd, g = at(&b[1], row * width + k) * (weighted ? at(&a[4], k) : 1);
+            const double x = (at(&a[3], row * width + k) - mean) * rstd,
+                         g = at(&b[1], row * width + k) * (weighted ? at(&a[4], k) : 1);
             near_scaled(&a[0], row * width + k, weighted ? x * at(&a[4], k) + at(&a[5], k) : x, 4 * rstd);
             sum_g += g / (double)width;
             sum_gx += g * x / (double)width;
         }
         for (int64_t k = 0; k < width && width > 1; k++) {
-            const double x = (at(&a[3], row * width + k) - mean) * rstd, g = at(&b[1], row * width + k) * (weighted ? at(&a[4], k) : 1);
+            const double x = (at(&a[3], row * width + k) - mean) * rstd,
+                         g = at(&b[1], row * width + k) * (weighted ? at(&a[4], k) : 1);
             near_scaled(&b[0], row * width + k, (g - sum_g - x * sum_gx) * rstd, rstd * rstd * (4 + fabs(x)));
         }
     }
@@ -295,12 +314,16 @@ static void test_layer_norm(void **state) {
     (void)state;
     static const int64_t shapes[][2] = {{1, 1}, {4, 7}, {33, 64}, {3, 1000}, {2, 1024}, {5, 2500}, {1100, 40}, {2100, 3}, {0, 4}};
     EACH_FLOAT(dtype)
-        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            for (int weighted = 0; weighted < 2; weighted++) check_layer_norm(dtype, shapes[i][0], shapes[i][1], weighted);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int weighted = 0; weighted < 2; weighted++) check_layer_norm(dtype, shapes[i][0], shapes[i][1], weighted);
 }
 
 /* ---- batch norm ---- */
-typedef struct batch_case { int dtype; int64_t batch, channels, space; bool weighted; } batch_case;
+typedef struct batch_case {
+    int dtype;
+    int64_t batch, channels, space;
+    bool weighted;
+} batch_case;
 
 static void check_batch_stats(const batch_case *t, array *x, array *mean, array *rstd) {
     static const text_kernel stats[] = {PAIR(batch_norm_stats)};
@@ -310,12 +333,15 @@ static void check_batch_stats(const batch_case *t, array *x, array *mean, array 
     double *old = malloc(sizeof(double) * 2 * (size_t)t->channels);
     for (int64_t i = 0; i < t->channels; i++) old[2 * i] = at(&a[2], i), old[2 * i + 1] = at(&a[3], i);
     fa_plan plan = plan_of(5, a, groups_of(t->channels, per_group_of(count)));
-    plan.n[0] = t->channels, plan.n[1] = t->batch, plan.n[2] = t->space, plan.n[3] = per_group_of(count), plan.f[0] = 1e-5, plan.f[1] = 0.1;
+    plan.n[0] = t->channels, plan.n[1] = t->batch, plan.n[2] = t->space, plan.n[3] = per_group_of(count), plan.f[0] = 1e-5,
+    plan.f[1] = 0.1;
     run(stats[c], FAI_K_batch_norm_stats_f32 + (int)c, &plan, 5, a);
     for (int64_t i = 0; i < t->channels; i++) {
         double sum = 0, var = 0;
-        for (int64_t k = 0; k < count; k++) sum += at(x, (k / t->space * t->channels + i) * t->space + k % t->space) / (double)count;
-        for (int64_t k = 0; k < count; k++) var += pow(at(x, (k / t->space * t->channels + i) * t->space + k % t->space) - sum, 2);
+        for (int64_t k = 0; k < count; k++)
+            sum += at(x, (k / t->space * t->channels + i) * t->space + k % t->space) / (double)count;
+        for (int64_t k = 0; k < count; k++)
+            var += pow(at(x, (k / t->space * t->channels + i) * t->space + k % t->space) - sum, 2);
         near(&a[0], i, sum);
         near(&a[1], i, 1 / sqrt(var / (double)count + 1e-5));
         near(&a[2], i, 0.9 * old[2 * i] + 0.1 * sum);
@@ -337,16 +363,25 @@ static void check_batch_norm(const batch_case *t, bool is_variance, bool trainin
     array a[6] = {result(t->dtype, n), x, mean, rstd, none, none};
     if (t->weighted) a[4] = make(t->dtype, t->channels), a[5] = make(t->dtype, t->channels);
     fa_plan plan = plan_of(6, a, groups_of(n, 1024));
-    plan.n[0] = t->channels, plan.n[1] = t->batch, plan.n[2] = t->space, plan.n[3] = per_group_of(count), plan.n[4] = is_variance + 2 * training;
+    plan.n[0] = t->channels, plan.n[1] = t->batch, plan.n[2] = t->space, plan.n[3] = per_group_of(count),
+    plan.n[4] = is_variance + 2 * training;
     plan.f[0] = 1e-5;
     run(forward[c], FAI_K_batch_norm_f32 + (int)c, &plan, 6, a);
-    array b[8] = {result(t->dtype, n), result(t->dtype, t->channels), result(t->dtype, t->channels), make(t->dtype, n), x, mean, rstd, a[4]};
+    array b[8] = {result(t->dtype, n),
+                  result(t->dtype, t->channels),
+                  result(t->dtype, t->channels),
+                  make(t->dtype, n),
+                  x,
+                  mean,
+                  rstd,
+                  a[4]};
     fa_plan back = plan_of(8, b, groups_of(t->channels, per_group_of(count)));
     memcpy(back.n, plan.n, sizeof back.n);
     back.f[0] = 1e-5;
     run(backward[c], FAI_K_batch_norm_backward_f32 + (int)c, &back, 8, b);
     for (int64_t i = 0; i < t->channels; i++) {
-        const double m = at(&mean, i), r = is_variance ? 1 / sqrt(at(&rstd, i) + 1e-5) : at(&rstd, i), w = t->weighted ? at(&a[4], i) : 1;
+        const double m = at(&mean, i), r = is_variance ? 1 / sqrt(at(&rstd, i) + 1e-5) : at(&rstd, i),
+                     w = t->weighted ? at(&a[4], i) : 1;
         double sum_g = 0, sum_gx = 0, size = 0;
         for (int64_t k = 0; k < count; k++) {
             const int64_t e = (k / t->space * t->channels + i) * t->space + k % t->space;
@@ -354,7 +389,8 @@ static void check_batch_norm(const batch_case *t, bool is_variance, bool trainin
             sum_gx += at(&b[3], e) * (at(&x, e) - m) * r;
             size += fabs(at(&b[3], e) * (at(&x, e) - m) * r) + fabs(at(&b[3], e));
         }
-        assert_true(fabs(at(&b[1], i) - sum_gx) <= allowed(t->dtype, size) && fabs(at(&b[2], i) - sum_g) <= allowed(t->dtype, size));
+        assert_true(fabs(at(&b[1], i) - sum_gx) <= allowed(t->dtype, size) &&
+                    fabs(at(&b[2], i) - sum_g) <= allowed(t->dtype, size));
         for (int64_t k = 0; k < count; k++) {
             const int64_t e = (k / t->space * t->channels + i) * t->space + k % t->space;
             const double hat = (at(&x, e) - m) * r, g = at(&b[3], e);
@@ -370,11 +406,11 @@ static void test_batch_norm(void **state) {
     (void)state;
     static const int64_t shapes[][3] = {{4, 3, 1}, {1500, 5, 1}, {16, 70, 1}, {2, 3, 5}, {3, 2, 64}, {40, 2, 49}, {3, 4, 1100}};
     EACH_FLOAT(dtype)
-        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            for (int flags = 0; flags < 4; flags++) {
-                const batch_case t = {dtype, shapes[i][0], shapes[i][1], shapes[i][2], (flags & 1) != 0};
-                check_batch_norm(&t, flags == 1, (flags & 2) != 0);
-            }
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int flags = 0; flags < 4; flags++) {
+            const batch_case t = {dtype, shapes[i][0], shapes[i][1], shapes[i][2], (flags & 1) != 0};
+            check_batch_norm(&t, flags == 1, (flags & 2) != 0);
+        }
 }
 
 /* ---- negative log likelihood ---- */
@@ -383,7 +419,8 @@ static void check_nll(int dtype, int64_t batch, int64_t classes, int64_t space, 
     const int64_t n = batch * space, c = compute(dtype);
     const int own = c ? FA_T_FLOAT64 : FA_T_FLOAT32;
     const array none = {0};
-    array a[6] = {result(dtype, reduction ? 1 : n), result(own, 1), make(dtype, n * classes), indices(FA_T_INT64, n, classes), none, result(FA_T_INT64, 4)};
+    array a[6] = {result(dtype, reduction ? 1 : n), result(own, 1), make(dtype, n * classes),
+                  indices(FA_T_INT64, n, classes),  none,           result(FA_T_INT64, 4)};
     if (weighted) a[4] = make(dtype, classes);
     memset(a[5].data, 0, 32);
     if (n > 2) ((fa_i64 *)(void *)a[3].data)[1] = -100;
@@ -398,7 +435,10 @@ static void check_nll(int dtype, int64_t batch, int64_t classes, int64_t space, 
     double sum = 0, weight = 0, size = 0;
     for (int64_t k = 0; k < n; k++) {
         const fa_i64 t = ((fa_i64 *)(void *)a[3].data)[k];
-        const double w = t < 0 ? 0 : weighted ? at(&a[4], t) : 1, loss = t < 0 ? 0 : -w * at(&a[2], (k / space * classes + t) * space + k % space);
+        const double w = t < 0      ? 0
+                         : weighted ? at(&a[4], t)
+                                    : 1,
+                     loss = t < 0 ? 0 : -w * at(&a[2], (k / space * classes + t) * space + k % space);
         if (!reduction) near(&a[0], k, loss);
         sum += loss;
         weight += w;
@@ -418,17 +458,18 @@ static void check_nll(int dtype, int64_t batch, int64_t classes, int64_t space, 
 static void test_nll(void **state) {
     (void)state;
     EACH_FLOAT(dtype)
-        for (int reduction = 0; reduction < 3; reduction++)
-            for (int weighted = 0; weighted < 2; weighted++) {
-                check_nll(dtype, 1, 3, 1, reduction, weighted);
-                check_nll(dtype, 300, 10, 1, reduction, weighted);
-                check_nll(dtype, 3, 4, 500, reduction, weighted);
-            }
+    for (int reduction = 0; reduction < 3; reduction++)
+        for (int weighted = 0; weighted < 2; weighted++) {
+            check_nll(dtype, 1, 3, 1, reduction, weighted);
+            check_nll(dtype, 300, 10, 1, reduction, weighted);
+            check_nll(dtype, 3, 4, 500, reduction, weighted);
+        }
 }
 
 static void test_nll_bad_target(void **state) {
     (void)state;
-    array a[6] = {result(FA_T_FLOAT32, 1), result(FA_T_FLOAT32, 1), make(FA_T_FLOAT32, 30), indices(FA_T_INT64, 10, 3), {0}, result(FA_T_INT64, 4)};
+    array a[6] = {result(FA_T_FLOAT32, 1), result(FA_T_FLOAT32, 1), make(FA_T_FLOAT32, 30), indices(FA_T_INT64, 10, 3), {0},
+                  result(FA_T_INT64, 4)};
     memset(a[5].data, 0, 32);
     ((fa_i64 *)(void *)a[3].data)[4] = 3;
     fa_plan plan = plan_of(6, a, 1);
@@ -446,7 +487,8 @@ static void check_scan(int dtype, int64_t outer, int64_t dim, int64_t inner, int
     const int64_t rows = outer * inner;
     array a[2] = {result(dtype, rows * dim), make(dtype, rows * dim)};
     if (product)
-        for (int64_t i = 0; i < rows * dim; i++) fa_store_f64(a[1].data, dtype, i, c == FAI_I64 ? 1 + (i % 7 == 0) : 1 + next_number() / 50);
+        for (int64_t i = 0; i < rows * dim; i++)
+            fa_store_f64(a[1].data, dtype, i, c == FAI_I64 ? 1 + (i % 7 == 0) : 1 + next_number() / 50);
     fa_plan plan = plan_of(2, a, 0);
     plan.n[0] = rows, plan.n[1] = dim, plan.n[2] = inner, plan.n[3] = product, plan.n[4] = reverse, plan.n[5] = 256;
     while (plan.n[5] > 1 && dim > 256 / plan.n[5] * FA_SCAN_CHUNK) plan.n[5] /= 2;
@@ -465,7 +507,8 @@ static void check_scan(int dtype, int64_t outer, int64_t dim, int64_t inner, int
                 char stored[8];
                 fa_store_i64(stored, dtype, 0, whole);
                 assert_true(fa_load_i64(a[0].data, dtype, e) == fa_load_i64(stored, dtype, 0));
-            } else assert_true(fabs(at(&a[0], e) - sum) <= allowed(dtype, size));
+            } else
+                assert_true(fabs(at(&a[0], e) - sum) <= allowed(dtype, size));
         }
     }
     forget(2, a);
@@ -474,7 +517,8 @@ static void check_scan(int dtype, int64_t outer, int64_t dim, int64_t inner, int
 static void test_scan(void **state) {
     (void)state;
     static const int types[] = {FA_T_FLOAT32, FA_T_FLOAT64, FA_T_FLOAT16, FA_T_BFLOAT16, FA_T_INT64, FA_T_INT32, FA_T_UINT8};
-    static const int64_t shapes[][3] = {{1, 1, 1}, {3, 15, 1}, {2, 17, 3}, {1, 300, 1}, {1, 5000, 1}, {300, 4, 1}, {2, 70, 130}, {0, 3, 1}};
+    static const int64_t shapes[][3] = {{1, 1, 1},    {3, 15, 1},  {2, 17, 3},   {1, 300, 1},
+                                        {1, 5000, 1}, {300, 4, 1}, {2, 70, 130}, {0, 3, 1}};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int way = 0; way < 4; way++) check_scan(types[t], shapes[i][0], shapes[i][1], shapes[i][2], way & 1, way >> 1);
@@ -488,7 +532,8 @@ static void set_view(fa_plan *plan, int k, int ndim, const int64_t *size, const 
 
 /* x[before, n, after] read and written at index[m]: out[before, m, after]. */
 static void check_index(int dtype, int index_type, int64_t before, int64_t n, int64_t after, int64_t m) {
-    array a[4] = {result(dtype, before * m * after), make(dtype, before * n * after), indices(index_type, m, n), result(FA_T_INT64, 4)};
+    array a[4] = {result(dtype, before * m * after), make(dtype, before * n * after), indices(index_type, m, n),
+                  result(FA_T_INT64, 4)};
     memset(a[3].data, 0, 32);
     if (m > 1) fa_store_i64(a[2].data, index_type, 1, -1);
     fa_plan plan = plan_of(4, a, groups_of(before * m * after, 1024));
@@ -498,13 +543,15 @@ static void check_index(int dtype, int index_type, int64_t before, int64_t n, in
     set_view(&plan, 0, 3, size, out);
     set_view(&plan, 1, 3, size, in);
     set_view(&plan, 2, 3, size, index);
-    plan.n[0] = (fa_i64)fa_dtype_size((fa_dtype)dtype), plan.n[1] = after, plan.n[2] = n, plan.n[3] = 1, plan.n[4] = FA_STATUS_INDEX;
+    plan.n[0] = (fa_i64)fa_dtype_size((fa_dtype)dtype), plan.n[1] = after, plan.n[2] = n, plan.n[3] = 1,
+    plan.n[4] = FA_STATUS_INDEX;
     run(index_read, FAI_K_index_read, &plan, 4, a);
     const size_t bytes = (size_t)plan.n[0] * (size_t)after;
     for (int64_t b = 0; b < before; b++)
         for (int64_t k = 0; k < m; k++) {
             const fa_i64 i = fa_load_i64(a[2].data, index_type, k);
-            assert_memory_equal(a[0].data + (size_t)(b * m + k) * bytes, a[1].data + (size_t)(b * n + (i < 0 ? i + n : i)) * bytes, bytes);
+            assert_memory_equal(a[0].data + (size_t)(b * m + k) * bytes,
+                                a[1].data + (size_t)(b * n + (i < 0 ? i + n : i)) * bytes, bytes);
         }
     assert_true(((fa_i64 *)(void *)a[3].data)[0] == 0);
     array w[4] = {result(dtype, before * n * after), a[0], a[2], a[3]}; /* written back, x appears where it was read */
@@ -534,7 +581,8 @@ static void test_index(void **state) {
 static void test_gather(void **state) {
     (void)state;
     enum { ROWS = 37, IN = 11, OUT = 6 };
-    array a[4] = {result(FA_T_FLOAT32, ROWS * OUT), make(FA_T_FLOAT32, ROWS * IN), indices(FA_T_INT64, ROWS * OUT, IN), result(FA_T_INT64, 4)};
+    array a[4] = {result(FA_T_FLOAT32, ROWS * OUT), make(FA_T_FLOAT32, ROWS * IN), indices(FA_T_INT64, ROWS * OUT, IN),
+                  result(FA_T_INT64, 4)};
     memset(a[3].data, 0, 32);
     ((fa_i64 *)(void *)a[2].data)[20] = IN + 4;
     fa_plan plan = plan_of(4, a, 1);
@@ -592,7 +640,8 @@ static void test_nonzero(void **state) {
     for (int64_t i = 0; i < A * B * C; i++) {
         const int64_t x = i / (B * C), y = i / C % B, z = i % C;
         if (at(&a[1], x + y * A + z * A * B) == 0) continue;
-        assert_true(at(&w[0], found * 3) == (double)x && at(&w[0], found * 3 + 1) == (double)y && at(&w[0], found * 3 + 2) == (double)z);
+        assert_true(at(&w[0], found * 3) == (double)x && at(&w[0], found * 3 + 1) == (double)y &&
+                    at(&w[0], found * 3 + 2) == (double)z);
         found++;
     }
     assert_true(found == counts[BLOCKS - 1]);
@@ -636,7 +685,8 @@ static void check_accumulate(int dtype, int64_t rows, int64_t columns, int64_t n
     while (rows >> bits) bits++;
     sort_keys(n, (fa_i64 *)(void *)sorted.data, (fa_i64 *)(void *)order.data, bits);
     for (int64_t i = 1; i < n; i++)
-        assert_true(at(&sorted, i - 1) < at(&sorted, i) || (at(&sorted, i - 1) == at(&sorted, i) && at(&order, i - 1) < at(&order, i)));
+        assert_true(at(&sorted, i - 1) < at(&sorted, i) ||
+                    (at(&sorted, i - 1) == at(&sorted, i) && at(&order, i - 1) < at(&order, i)));
     array results[2];
     for (int way = rounds; way < 2; way++) { /* unsorted, then sorted */
         array a[4] = {result(dtype, rows * columns), src, way ? sorted : keys, way ? order : none};
@@ -676,9 +726,12 @@ static void test_accumulate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softmax), cmocka_unit_test(test_softmax_special), cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_nll), cmocka_unit_test(test_nll_bad_target), cmocka_unit_test(test_scan), cmocka_unit_test(test_index),
-        cmocka_unit_test(test_gather), cmocka_unit_test(test_index_offset), cmocka_unit_test(test_nonzero), cmocka_unit_test(test_accumulate),
+        cmocka_unit_test(test_softmax),    cmocka_unit_test(test_softmax_special),
+        cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_nll),        cmocka_unit_test(test_nll_bad_target),
+        cmocka_unit_test(test_scan),       cmocka_unit_test(test_index),
+        cmocka_unit_test(test_gather),     cmocka_unit_test(test_index_offset),
+        cmocka_unit_test(test_nonzero),    cmocka_unit_test(test_accumulate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Adding by index: scatter_add, index_add, the derivative of embedding, and what index_put does with accumulation.
  *
- * Every element of the result takes what is added to it in the order of the positions (kernels/accumulate.k.h). On the CPU that is a
- * loop over the positions. On a device the keys are sorted first, stably, by a radix sort of three launches for 4 bits
+ * Every element of the result takes what is added to it in the order of the positions (kernels/accumulate.k.h). On the CPU that
+ * is a loop over the positions. On a device the keys are sorted first, stably, by a radix sort of three launches for 4 bits
  * (kernels/sort.k.h), and a run of equal keys is summed by whoever finds its beginning. */
 #include "index.h"
 #include "scan.h"
@@ -11,11 +11,13 @@ enum { FEW = 32 }; /* keys that are not worth sorting */
 
 /* ---- sorting ---- */
 
-typedef struct sorting { fa_tensor *keys[2], *order[2], *counts, *sums; int64_t n, blocks; } sorting;
+typedef struct sorting {
+    fa_tensor *keys[2], *order[2], *counts, *sums;
+    int64_t n, blocks;
+} sorting;
 
 /* One digit: keys and order of `from` go to `to`. */
-static bool sort_digit(const char *op, const sorting *s, fa_tensor *from_keys, fa_tensor *from_order, int to, int shift)
-{
+static bool sort_digit(const char *op, const sorting *s, fa_tensor *from_keys, fa_tensor *from_order, int to, int shift) {
     fa_plan plan;
     fa_tensor *counting[2] = {s->counts, from_keys};
     fai_plan_begin(&plan);
@@ -32,8 +34,7 @@ static bool sort_digit(const char *op, const sorting *s, fa_tensor *from_keys, f
 }
 
 /* Sorts the int64 vector of keys, all in [0, bound). */
-static bool sort_keys(const char *op, fa_tensor *keys, int64_t bound, fa_tensor **sorted, fa_tensor **order)
-{
+static bool sort_keys(const char *op, fa_tensor *keys, int64_t bound, fa_tensor **sorted, fa_tensor **order) {
     sorting s = {.n = keys->numel, .blocks = fai_groups(keys->numel, 1024)};
     const int64_t cells = 16 * s.blocks;
     for (int i = 0; i < 2; i++) {
@@ -58,8 +59,8 @@ static bool sort_keys(const char *op, fa_tensor *keys, int64_t bound, fa_tensor 
 
 /* ---- accumulation ---- */
 
-static bool accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *keys, fa_tensor *order, const fai_columns *c, const int64_t numbers[3])
-{
+static bool accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *keys, fa_tensor *order, const fai_columns *c,
+                       const int64_t numbers[3]) {
     fa_tensor *operands[4] = {out, src, keys, order};
     fa_plan plan;
     fai_plan_begin(&plan);
@@ -79,9 +80,8 @@ static bool accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor
     return fai_run(FAI_K_index_accumulate_f32 + fai_compute(out->dtype), &plan, operands, 4, op);
 }
 
-bool fai_accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *keys, const fai_columns *columns, int64_t src_step, int64_t out_step,
-                    int64_t skip, int64_t bound)
-{
+bool fai_accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *keys, const fai_columns *columns, int64_t src_step,
+                    int64_t out_step, int64_t skip, int64_t bound) {
     const int64_t numbers[3] = {src_step, out_step, skip};
     const bool rounds = out->dtype == FA_FLOAT16 || out->dtype == FA_BFLOAT16; /* every sum is made in float32 and rounded once */
     fa_tensor *sorted, *order;
@@ -97,13 +97,13 @@ bool fai_accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *k
 
 /* ---- operators ---- */
 
-fa_tensor *fai_scatter_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src)
-{
+fa_tensor *fai_scatter_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src) {
     const char *op = "scatter_add";
     int at;
     if (!fai_wrap_dim(op, dim, x->ndim, &at) || !fai_check_same_type(op, x, src)) return NULL;
     FA_SCOPE;
-    fa_tensor *out = fai_copied(op, x), *line = fai_at_least_1d(op, out), *places = fai_at_least_1d(op, index), *from = fai_at_least_1d(op, src);
+    fa_tensor *out = fai_copied(op, x), *line = fai_at_least_1d(op, out), *places = fai_at_least_1d(op, index),
+              *from = fai_at_least_1d(op, src);
     if (!line || !places || !from || !fai_check_gather(op, line, at, places, from)) return NULL;
     if (index->numel == 0) return fa_keep(out);
     const fai_place place = {line->size[at], line->stride[at], at, FA_STATUS_PLACE, true};
@@ -118,15 +118,13 @@ fa_tensor *fai_scatter_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, 
 }
 
 /* The checked rows that a vector or any index tensor names, as int64 without gaps. */
-static fa_tensor *row_numbers(const char *op, fa_tensor *index, int64_t size, int dim)
-{
+static fa_tensor *row_numbers(const char *op, fa_tensor *index, int64_t size, int dim) {
     const fai_place place = {size, 1, dim, FA_STATUS_SELF, true};
     fa_tensor *keys = fai_empty(op, FA_INT64, index->device, index->ndim, index->size);
     return keys && fai_index_offsets(op, keys, index, index->stride, &place, false, NULL) ? keys : NULL;
 }
 
-static bool check_slices(const fa_tensor *x, int dim, const fa_tensor *index, const fa_tensor *src)
-{
+static bool check_slices(const fa_tensor *x, int dim, const fa_tensor *index, const fa_tensor *src) {
     char found[160], wanted[160];
     bool fits = src->ndim == x->ndim && index->ndim <= 1;
     for (int d = 0; fits && d < x->ndim; d++) fits = src->size[d] == (d == dim ? index->numel : x->size[d]);
@@ -134,12 +132,13 @@ static bool check_slices(const fa_tensor *x, int dim, const fa_tensor *index, co
     fai_text_shape(found, sizeof found, src->ndim, src->size);
     fai_text_shape(wanted, sizeof wanted, x->ndim, x->size);
     return fai_fail(FA_ERR_RUNTIME, "index_add",
-                    "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = %s source.shape = %s, dimension %d and "
-                    "an index of %d dimensions with %lld entries", wanted, found, dim, index->ndim, (long long)index->numel);
+                    "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = %s "
+                    "source.shape = %s, dimension %d and "
+                    "an index of %d dimensions with %lld entries",
+                    wanted, found, dim, index->ndim, (long long)index->numel);
 }
 
-fa_tensor *fai_index_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src)
-{
+fa_tensor *fai_index_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src) {
     const char *op = "index_add";
     int at;
     if (!fai_wrap_dim(op, dim, x->ndim, &at) || !fai_check_index(op, index) || !fai_check_same_type(op, x, src)) return NULL;
@@ -155,15 +154,15 @@ fa_tensor *fai_index_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa
         columns.out[columns.ndim] = line->stride[d], columns.src[columns.ndim] = from->stride[d];
         columns.ndim++;
     }
-    return fai_accumulate(op, line, from, keys, &columns, from->stride[at], line->stride[at], -1, line->size[at]) ? fa_keep(out) : NULL;
+    return fai_accumulate(op, line, from, keys, &columns, from->stride[at], line->stride[at], -1, line->size[at]) ? fa_keep(out)
+                                                                                                                  : NULL;
 }
 
-fa_tensor *fai_embedding_backward_forward(fa_tensor *g_out, fa_tensor *index, fa_shape shape, int64_t padding_idx)
-{
+fa_tensor *fai_embedding_backward_forward(fa_tensor *g_out, fa_tensor *index, fa_shape shape, int64_t padding_idx) {
     const char *op = "embedding_backward";
     if (shape.ndim != 2 || g_out->numel != index->numel * shape.dim[1])
-        return fai_fail(FA_ERR_RUNTIME, op, "the gradient has %lld elements; %lld indices into rows of %lld were expected", (long long)g_out->numel,
-                        (long long)index->numel, shape.ndim == 2 ? (long long)shape.dim[1] : 0LL);
+        return fai_fail(FA_ERR_RUNTIME, op, "the gradient has %lld elements; %lld indices into rows of %lld were expected",
+                        (long long)g_out->numel, (long long)index->numel, shape.ndim == 2 ? (long long)shape.dim[1] : 0LL);
     FA_SCOPE;
     fa_tensor *out = fai_empty(op, (fa_dtype)g_out->dtype, g_out->device, 2, shape.dim);
     if (!out || !fai_zero(op, out)) return NULL;
@@ -171,5 +170,6 @@ fa_tensor *fai_embedding_backward_forward(fa_tensor *g_out, fa_tensor *index, fa
     fa_tensor *keys = row_numbers(op, index, shape.dim[0], 0), *g = fai_contiguous(op, g_out);
     const fai_columns columns = {.ndim = 1, .size = {shape.dim[1]}, .out = {1}, .src = {1}};
     if (!keys || !g) return NULL;
-    return fai_accumulate(op, out, g, keys, &columns, shape.dim[1], shape.dim[1], padding_idx, shape.dim[0]) ? fa_keep(out) : NULL;
+    return fai_accumulate(op, out, g, keys, &columns, shape.dim[1], shape.dim[1], padding_idx, shape.dim[0]) ? fa_keep(out)
+                                                                                                             : NULL;
 }

@@ -9,8 +9,7 @@
 
 /* ---- positions of nonzero elements ---- */
 
-fa_tensor *fai_nonzero_forward(fa_tensor *x)
-{
+fa_tensor *fai_nonzero_forward(fa_tensor *x) {
     const char *op = "nonzero";
     FA_SCOPE;
     int64_t blocks = fai_groups(x->numel, 1024), found[2] = {0, x->ndim};
@@ -38,16 +37,15 @@ fa_tensor *fai_nonzero_forward(fa_tensor *x)
 
 typedef struct selection {
     int nindices;
-    fa_tensor *index[FA_MAX_DIMS];   /* of each dimension of x; NULL: all of it */
-    int ndim;                        /* of the broadcast indices */
+    fa_tensor *index[FA_MAX_DIMS]; /* of each dimension of x; NULL: all of it */
+    int ndim;                      /* of the broadcast indices */
     int64_t size[FA_MAX_DIMS];
-    int first;                       /* where their dimensions begin in the result */
-    fai_space space;                 /* the result; `other` contiguous */
+    int first;       /* where their dimensions begin in the result */
+    fai_space space; /* the result; `other` contiguous */
 } selection;
 
 /* A mask over dimensions d .. of x as index tensors, one a dimension. */
-static bool add_mask(const char *op, selection *s, const fa_tensor *x, fa_tensor *mask)
-{
+static bool add_mask(const char *op, selection *s, const fa_tensor *x, fa_tensor *mask) {
     char found[160], wanted[160];
     const int d = s->nindices;
     if (d + mask->ndim > x->ndim) return fai_fail(FA_ERR_INDEX, op, "too many indices for tensor of dimension %d", x->ndim);
@@ -55,9 +53,13 @@ static bool add_mask(const char *op, selection *s, const fa_tensor *x, fa_tensor
         if (mask->size[i] == x->size[d + i]) continue;
         fai_text_shape(found, sizeof found, mask->ndim, mask->size);
         fai_text_shape(wanted, sizeof wanted, x->ndim, x->size);
-        return fai_fail(FA_ERR_INDEX, op, "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d", found, i, wanted, d + i);
+        return fai_fail(FA_ERR_INDEX, op,
+                        "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
+                        found, i, wanted, d + i);
     }
-    if (mask->ndim == 0) return fai_fail(FA_ERR_UNSUPPORTED, op, "a mask of 0 dimensions is not supported as an index. Use fa_masked_select or give it a dimension.");
+    if (mask->ndim == 0)
+        return fai_fail(FA_ERR_UNSUPPORTED, op,
+                        "a mask of 0 dimensions is not supported as an index. Use fa_masked_select or give it a dimension.");
     fa_tensor *positions = fai_nonzero_forward(mask);
     if (!positions) return false;
     for (int i = 0; i < mask->ndim; i++) {
@@ -69,8 +71,7 @@ static bool add_mask(const char *op, selection *s, const fa_tensor *x, fa_tensor
     return true;
 }
 
-static bool add_indices(const char *op, selection *s, const fa_tensor *x, fa_tensor *const *indices, int n)
-{
+static bool add_indices(const char *op, selection *s, const fa_tensor *x, fa_tensor *const *indices, int n) {
     for (int i = 0; i < n; i++) {
         fa_tensor *t = indices[i];
         if (t && (t->dtype == FA_BOOL || t->dtype == FA_UINT8)) {
@@ -78,16 +79,17 @@ static bool add_indices(const char *op, selection *s, const fa_tensor *x, fa_ten
             continue;
         }
         if (t && t->dtype != FA_INT64 && t->dtype != FA_INT32)
-            return fai_fail(FA_ERR_INDEX, op, "tensors used as indices must be long, int, byte or bool tensors. Index %d is of dtype %s: fa_cast(index, FA_INT64).", i,
-                            fa_dtype_name((fa_dtype)t->dtype));
+            return fai_fail(FA_ERR_INDEX, op,
+                            "tensors used as indices must be long, int, byte or bool tensors. Index %d is of dtype %s: "
+                            "fa_cast(index, FA_INT64).",
+                            i, fa_dtype_name((fa_dtype)t->dtype));
         if (s->nindices == x->ndim) return fai_fail(FA_ERR_INDEX, op, "too many indices for tensor of dimension %d", x->ndim);
         s->index[s->nindices++] = t;
     }
     return true;
 }
 
-static bool broadcast_indices(const char *op, selection *s)
-{
+static bool broadcast_indices(const char *op, selection *s) {
     char text[600] = "", one[160];
     bool fits = true;
     for (int i = 0; i < s->nindices; i++)
@@ -112,8 +114,7 @@ static bool broadcast_indices(const char *op, selection *s)
 }
 
 /* Where the indices' dimensions go, and the result's sizes and x's strides there. */
-static bool lay_out(const char *op, selection *s, const fa_tensor *x)
-{
+static bool lay_out(const char *op, selection *s, const fa_tensor *x) {
     int count = 0, first = -1, last = -1;
     for (int d = 0; d < s->nindices; d++)
         if (s->index[d]) {
@@ -124,7 +125,8 @@ static bool lay_out(const char *op, selection *s, const fa_tensor *x)
     s->first = count && last - first + 1 == count ? first : 0;
     fai_space *r = &s->space;
     if (x->ndim - count + s->ndim > FA_MAX_DIMS)
-        return fai_fail(FA_ERR_RUNTIME, op, "the result would have %d dimensions; at most %d are possible", x->ndim - count + s->ndim, FA_MAX_DIMS);
+        return fai_fail(FA_ERR_RUNTIME, op, "the result would have %d dimensions; at most %d are possible",
+                        x->ndim - count + s->ndim, FA_MAX_DIMS);
     for (int d = 0; d <= x->ndim; d++) {
         if (r->ndim == s->first && count) {
             for (int k = 0; k < s->ndim; k++) r->size[r->ndim + k] = s->size[k], r->indexed[r->ndim + k] = 0;
@@ -139,15 +141,13 @@ static bool lay_out(const char *op, selection *s, const fa_tensor *x)
     return true;
 }
 
-static bool select_places(const char *op, selection *s, const fa_tensor *x, fa_tensor *const *indices, int n)
-{
+static bool select_places(const char *op, selection *s, const fa_tensor *x, fa_tensor *const *indices, int n) {
     *s = (selection){0};
     return add_indices(op, s, x, indices, n) && broadcast_indices(op, s) && lay_out(op, s, x);
 }
 
 /* Strides of t over the broadcast sizes. */
-static void broadcast_strides(const selection *s, const fa_tensor *t, int64_t *stride)
-{
+static void broadcast_strides(const selection *s, const fa_tensor *t, int64_t *stride) {
     for (int d = 0; d < s->ndim; d++) {
         const int own = d - (s->ndim - t->ndim);
         stride[d] = own < 0 || t->size[own] == 1 ? 0 : t->stride[own];
@@ -155,8 +155,7 @@ static void broadcast_strides(const selection *s, const fa_tensor *t, int64_t *s
 }
 
 /* All indices as one tensor of checked offsets into x. */
-static fa_tensor *joined_offsets(const char *op, const selection *s, const fa_tensor *x)
-{
+static fa_tensor *joined_offsets(const char *op, const selection *s, const fa_tensor *x) {
     fa_tensor *out = fai_empty(op, FA_INT64, x->device, s->ndim, s->size);
     bool add = false;
     for (int d = 0; out && d < s->nindices; d++) {
@@ -171,8 +170,7 @@ static fa_tensor *joined_offsets(const char *op, const selection *s, const fa_te
 }
 
 /* Reads or writes; one index is used as it is, several are joined. */
-static bool run_selection(const char *op, bool writes, selection *s, fa_tensor *x, fa_tensor *other)
-{
+static bool run_selection(const char *op, bool writes, selection *s, fa_tensor *x, fa_tensor *other) {
     int count = 0, only = 0;
     for (int d = 0; d < s->nindices; d++)
         if (s->index[d]) only = d, count++;
@@ -183,15 +181,13 @@ static bool run_selection(const char *op, bool writes, selection *s, fa_tensor *
     return fai_index_run(op, writes, x, other, index, &s->space, count == 1 ? &place : NULL);
 }
 
-static bool selects_nothing(const selection *s)
-{
+static bool selects_nothing(const selection *s) {
     for (int d = 0; d < s->nindices; d++)
         if (s->index[d]) return false;
     return true;
 }
 
-fa_tensor *fai_index_forward(fa_tensor *x, fa_tensor *const *indices, int nindices)
-{
+fa_tensor *fai_index_forward(fa_tensor *x, fa_tensor *const *indices, int nindices) {
     selection s;
     FA_SCOPE;
     if (!select_places("index", &s, x, indices, nindices)) return NULL;
@@ -203,8 +199,7 @@ fa_tensor *fai_index_forward(fa_tensor *x, fa_tensor *const *indices, int nindic
 /* ---- writing ---- */
 
 /* values seen in the result's shape; space.other takes its strides. */
-static bool spread_values(selection *s, const fa_tensor *values)
-{
+static bool spread_values(selection *s, const fa_tensor *values) {
     char found[160], wanted[160];
     fai_space *r = &s->space;
     bool fits = true;
@@ -217,11 +212,11 @@ static bool spread_values(selection *s, const fa_tensor *values)
     if (fits) return true;
     fai_text_shape(found, sizeof found, values->ndim, values->size);
     fai_text_shape(wanted, sizeof wanted, r->ndim, r->size);
-    return fai_fail(FA_ERR_RUNTIME, "index_put", "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s", found, wanted);
+    return fai_fail(FA_ERR_RUNTIME, "index_put",
+                    "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s", found, wanted);
 }
 
-static bool accumulate_values(selection *s, fa_tensor *out, fa_tensor *values)
-{
+static bool accumulate_values(selection *s, fa_tensor *out, fa_tensor *values) {
     const char *op = "index_put";
     const fai_space *r = &s->space;
     fa_tensor *keys = joined_offsets(op, s, out), *spread = fai_view(op, values, r->ndim, r->size, r->other, values->offset);
@@ -238,12 +233,13 @@ static bool accumulate_values(selection *s, fa_tensor *out, fa_tensor *values)
     return fai_accumulate(op, out, spread, keys, &columns, step, 1, -1, out->numel);
 }
 
-fa_tensor *fai_index_put_forward(fa_tensor *x, fa_tensor *const *indices, int nindices, fa_tensor *values, bool accumulate)
-{
+fa_tensor *fai_index_put_forward(fa_tensor *x, fa_tensor *const *indices, int nindices, fa_tensor *values, bool accumulate) {
     selection s;
     if (x->dtype != values->dtype)
-        return fai_fail(FA_ERR_RUNTIME, "index_put", "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
-                        fai_dtype_title((fa_dtype)x->dtype), fai_dtype_title((fa_dtype)values->dtype));
+        return fai_fail(
+            FA_ERR_RUNTIME, "index_put",
+            "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
+            fai_dtype_title((fa_dtype)x->dtype), fai_dtype_title((fa_dtype)values->dtype));
     FA_SCOPE;
     fa_tensor *out = fai_copied("index_put", x);
     if (!out || !select_places("index_put", &s, out, indices, nindices) || !spread_values(&s, values)) return NULL;

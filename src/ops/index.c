@@ -6,28 +6,28 @@
 
 /* ---- running the kernels ---- */
 
-static void set_strides(fa_plan_view *view, int ndim, const int64_t *size, const int64_t *stride)
-{
+static void set_strides(fa_plan_view *view, int ndim, const int64_t *size, const int64_t *stride) {
     view->ndim = ndim;
     for (int d = 0; d < ndim; d++) view->size[d] = size[d], view->stride[d] = stride[d];
 }
 
-static bool set_place(const char *op, fa_plan *plan, const fai_place *place)
-{
-    if (place->size == 0) return fai_fail(FA_ERR_INDEX, op, "index is out of bounds for dimension %d with size 0: there is nothing to index", place->dim);
-    plan->n[1] = place->step, plan->n[2] = place->size, plan->n[3] = place->dim, plan->n[4] = place->kind, plan->n[5] = place->not_negative;
+static bool set_place(const char *op, fa_plan *plan, const fai_place *place) {
+    if (place->size == 0)
+        return fai_fail(FA_ERR_INDEX, op, "index is out of bounds for dimension %d with size 0: there is nothing to index",
+                        place->dim);
+    plan->n[1] = place->step, plan->n[2] = place->size, plan->n[3] = place->dim, plan->n[4] = place->kind,
+    plan->n[5] = place->not_negative;
     return true;
 }
 
-static int64_t elements(int ndim, const int64_t *size)
-{
+static int64_t elements(int ndim, const int64_t *size) {
     int64_t n = 1;
     for (int d = 0; d < ndim; d++) n *= size[d];
     return n;
 }
 
-bool fai_index_run(const char *op, bool writes, fa_tensor *indexed, fa_tensor *other, fa_tensor *index, const fai_space *space, const fai_place *place)
-{
+bool fai_index_run(const char *op, bool writes, fa_tensor *indexed, fa_tensor *other, fa_tensor *index, const fai_space *space,
+                   const fai_place *place) {
     fa_tensor *operands[4] = {writes ? indexed : other, writes ? other : indexed, index, NULL};
     fa_plan plan;
     fai_plan_begin(&plan);
@@ -42,11 +42,12 @@ bool fai_index_run(const char *op, bool writes, fa_tensor *indexed, fa_tensor *o
     set_strides(&plan.view[writes ? 0 : 1], space->ndim, space->size, space->indexed);
     set_strides(&plan.view[writes ? 1 : 0], space->ndim, space->size, space->other);
     set_strides(&plan.view[2], space->ndim, space->size, space->index);
-    return fai_run(writes ? FAI_K_index_write : FAI_K_index_read, &plan, operands, 4, op) && (!place || fai_status_ok(op, operands[3]));
+    return fai_run(writes ? FAI_K_index_write : FAI_K_index_read, &plan, operands, 4, op) &&
+           (!place || fai_status_ok(op, operands[3]));
 }
 
-bool fai_index_offsets(const char *op, fa_tensor *out, fa_tensor *index, const int64_t *stride, const fai_place *place, bool add, const int64_t *base)
-{
+bool fai_index_offsets(const char *op, fa_tensor *out, fa_tensor *index, const int64_t *stride, const fai_place *place, bool add,
+                       const int64_t *base) {
     fa_plan plan;
     fai_plan_begin(&plan);
     if (out->numel == 0) return true;
@@ -65,27 +66,27 @@ bool fai_index_offsets(const char *op, fa_tensor *out, fa_tensor *index, const i
 
 /* ---- checks ---- */
 
-bool fai_check_index(const char *op, const fa_tensor *index)
-{
+bool fai_check_index(const char *op, const fa_tensor *index) {
     if (index->dtype == FA_INT64 || index->dtype == FA_INT32) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "%s(): Expected dtype int32/int64 for index, but found %s. Convert it: fa_cast(index, FA_INT64).", op,
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "%s(): Expected dtype int32/int64 for index, but found %s. Convert it: fa_cast(index, FA_INT64).", op,
                     fa_dtype_name((fa_dtype)index->dtype));
 }
 
-bool fai_check_same_type(const char *op, const fa_tensor *x, const fa_tensor *src)
-{
+bool fai_check_same_type(const char *op, const fa_tensor *x, const fa_tensor *src) {
     if (x->dtype == src->dtype) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "%s(): Expected self.dtype to be equal to src.dtype. They are %s and %s: convert one with fa_cast.", op,
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "%s(): Expected self.dtype to be equal to src.dtype. They are %s and %s: convert one with fa_cast.", op,
                     fa_dtype_name((fa_dtype)x->dtype), fa_dtype_name((fa_dtype)src->dtype));
 }
 
-bool fai_check_gather(const char *op, const fa_tensor *x, int dim, const fa_tensor *index, const fa_tensor *src)
-{
+bool fai_check_gather(const char *op, const fa_tensor *x, int dim, const fa_tensor *index, const fa_tensor *src) {
     char wanted[160], found[160];
     if (!fai_check_index(op, index)) return false;
     if (index->numel == 0) return true;
     if (index->ndim != x->ndim || (src && src->ndim != x->ndim))
-        return fai_fail(FA_ERR_RUNTIME, op, "Index tensor must have the same number of dimensions as %s tensor. They have %d and %d.",
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "Index tensor must have the same number of dimensions as %s tensor. They have %d and %d.",
                         index->ndim != x->ndim ? "input" : "src", index->ndim, index->ndim != x->ndim ? x->ndim : src->ndim);
     for (int d = 0; d < x->ndim; d++) {
         const bool too_large = (d != dim && index->size[d] > x->size[d]) || (src && index->size[d] > src->size[d]);
@@ -93,20 +94,19 @@ bool fai_check_gather(const char *op, const fa_tensor *x, int dim, const fa_tens
         const fa_tensor *limit = d != dim && index->size[d] > x->size[d] ? x : src;
         fai_text_shape(found, sizeof found, index->ndim, index->size);
         fai_text_shape(wanted, sizeof wanted, limit->ndim, limit->size);
-        return fai_fail(FA_ERR_RUNTIME, op, "Size does not match at dimension %d expected index %s to be no larger than %s %s%s", d, found,
-                        limit == x ? "self" : "src", wanted, limit == x ? " apart from the dimension that is indexed" : "");
+        return fai_fail(FA_ERR_RUNTIME, op, "Size does not match at dimension %d expected index %s to be no larger than %s %s%s",
+                        d, found, limit == x ? "self" : "src", wanted,
+                        limit == x ? " apart from the dimension that is indexed" : "");
     }
     return true;
 }
 
-fa_tensor *fai_copied(const char *op, fa_tensor *x)
-{
+fa_tensor *fai_copied(const char *op, fa_tensor *x) {
     fa_tensor *r = fai_empty(op, (fa_dtype)x->dtype, x->device, x->ndim, x->size);
     return r && fai_copy(op, r, x) ? r : NULL;
 }
 
-fa_tensor *fai_at_least_1d(const char *op, fa_tensor *t)
-{
+fa_tensor *fai_at_least_1d(const char *op, fa_tensor *t) {
     const int64_t one = 1;
     return !t || t->ndim > 0 ? t : fai_view(op, t, 1, &one, &one, t->offset);
 }
@@ -114,8 +114,7 @@ fa_tensor *fai_at_least_1d(const char *op, fa_tensor *t)
 /* ---- gather and scatter ---- */
 
 /* The space of gather's kind: index's sizes; along dim the index decides. */
-static fai_space gather_space(const fa_tensor *x, int dim, const fa_tensor *index, const fa_tensor *other)
-{
+static fai_space gather_space(const fa_tensor *x, int dim, const fa_tensor *index, const fa_tensor *other) {
     fai_space s = {.ndim = index->ndim};
     for (int d = 0; d < s.ndim; d++) {
         s.size[d] = index->size[d];
@@ -126,19 +125,18 @@ static fai_space gather_space(const fa_tensor *x, int dim, const fa_tensor *inde
     return s;
 }
 
-static fai_place place_of(const fa_tensor *x, int dim, int kind)
-{
+static fai_place place_of(const fa_tensor *x, int dim, int kind) {
     return (fai_place){x->size[dim], x->stride[dim], dim, kind, true};
 }
 
-fa_tensor *fai_gather_forward(fa_tensor *x, int64_t dim, fa_tensor *index)
-{
+fa_tensor *fai_gather_forward(fa_tensor *x, int64_t dim, fa_tensor *index) {
     int at;
     if (!fai_wrap_dim("gather", dim, x->ndim, &at)) return NULL;
     FA_SCOPE;
     fa_tensor *source = fai_at_least_1d("gather", x), *places = fai_at_least_1d("gather", index);
     if (!source || !places || !fai_check_gather("gather", source, at, places, NULL)) return NULL;
-    fa_tensor *out = fai_empty("gather", (fa_dtype)x->dtype, x->device, index->ndim, index->size), *line = fai_at_least_1d("gather", out);
+    fa_tensor *out = fai_empty("gather", (fa_dtype)x->dtype, x->device, index->ndim, index->size),
+              *line = fai_at_least_1d("gather", out);
     if (!line) return NULL;
     if (out->numel == 0) return fa_keep(out);
     const fai_space space = gather_space(source, at, places, line);
@@ -147,8 +145,7 @@ fa_tensor *fai_gather_forward(fa_tensor *x, int64_t dim, fa_tensor *index)
 }
 
 /* x's copy with src, whose strides over index's sizes are given by `other`, written at index. */
-static fa_tensor *scatter(const char *op, fa_tensor *x, int dim, fa_tensor *index, fa_tensor *src, const fa_tensor *other)
-{
+static fa_tensor *scatter(const char *op, fa_tensor *x, int dim, fa_tensor *index, fa_tensor *src, const fa_tensor *other) {
     fa_tensor *out = fai_copied(op, x), *line = fai_at_least_1d(op, out);
     if (!line || index->numel == 0) return out;
     const fai_space space = gather_space(line, dim, index, other);
@@ -156,18 +153,17 @@ static fa_tensor *scatter(const char *op, fa_tensor *x, int dim, fa_tensor *inde
     return fai_index_run(op, true, line, src, index, &space, &place) ? out : NULL;
 }
 
-fa_tensor *fai_scatter_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src)
-{
+fa_tensor *fai_scatter_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src) {
     int at;
     if (!fai_wrap_dim("scatter", dim, x->ndim, &at) || !fai_check_same_type("scatter", x, src)) return NULL;
     FA_SCOPE;
-    fa_tensor *places = fai_at_least_1d("scatter", index), *from = fai_at_least_1d("scatter", src), *line = fai_at_least_1d("scatter", x);
+    fa_tensor *places = fai_at_least_1d("scatter", index), *from = fai_at_least_1d("scatter", src),
+              *line = fai_at_least_1d("scatter", x);
     if (!places || !from || !line || !fai_check_gather("scatter", line, at, places, from)) return NULL;
     return fa_keep(scatter("scatter", x, at, places, from, from));
 }
 
-fa_tensor *fai_scatter_value_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_scalar value)
-{
+fa_tensor *fai_scatter_value_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_scalar value) {
     int at;
     if (!fai_wrap_dim("scatter", dim, x->ndim, &at)) return NULL;
     FA_SCOPE;
@@ -181,15 +177,13 @@ fa_tensor *fai_scatter_value_forward(fa_tensor *x, int64_t dim, fa_tensor *index
 
 /* ---- whole slices ---- */
 
-static bool check_vector(const char *op, const fa_tensor *index)
-{
+static bool check_vector(const char *op, const fa_tensor *index) {
     if (!fai_check_index(op, index)) return false;
     if (index->ndim <= 1) return true;
     return fai_fail(FA_ERR_INDEX, op, "%s(): Index is supposed to be a vector, but it has %d dimensions", op, index->ndim);
 }
 
-fa_tensor *fai_index_select_forward(fa_tensor *x, int64_t dim, fa_tensor *index)
-{
+fa_tensor *fai_index_select_forward(fa_tensor *x, int64_t dim, fa_tensor *index) {
     const char *op = "index_select";
     int at;
     if (!fai_wrap_dim(op, dim, x->ndim, &at) || !check_vector(op, index)) return NULL;
@@ -208,16 +202,20 @@ fa_tensor *fai_index_select_forward(fa_tensor *x, int64_t dim, fa_tensor *index)
     return out && fai_index_run(op, false, source, out, index, &s, &place) ? fa_keep(out) : NULL;
 }
 
-fa_tensor *fai_embedding_forward(fa_tensor *weight, fa_tensor *index, int64_t padding_idx)
-{
+fa_tensor *fai_embedding_forward(fa_tensor *weight, fa_tensor *index, int64_t padding_idx) {
     const char *op = "embedding";
     (void)padding_idx; /* matters to the derivative only */
-    if (weight->ndim != 2) return fai_fail(FA_ERR_RUNTIME, op, "'weight' must be 2-D, rows of numbers; it has %d dimensions", weight->ndim);
+    if (weight->ndim != 2)
+        return fai_fail(FA_ERR_RUNTIME, op, "'weight' must be 2-D, rows of numbers; it has %d dimensions", weight->ndim);
     if (index->dtype != FA_INT64 && index->dtype != FA_INT32)
-        return fai_fail(FA_ERR_RUNTIME, op, "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got %s instead",
-                        fai_dtype_title((fa_dtype)index->dtype));
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got %s instead",
+            fai_dtype_title((fa_dtype)index->dtype));
     if (index->ndim >= FA_MAX_DIMS)
-        return fai_fail(FA_ERR_RUNTIME, op, "the index has %d dimensions and the result would have one more; at most %d are possible", index->ndim, FA_MAX_DIMS);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "the index has %d dimensions and the result would have one more; at most %d are possible", index->ndim,
+                        FA_MAX_DIMS);
     FA_SCOPE;
     fai_space s = {.ndim = index->ndim + 1};
     for (int d = 0; d < index->ndim; d++) s.size[d] = index->size[d], s.index[d] = index->stride[d];

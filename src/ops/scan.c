@@ -4,8 +4,7 @@
 #include "ops_gen.h"
 
 /* out and x: contiguous, the same shape; out may be x. */
-bool fai_scan(const char *op, fa_tensor *out, fa_tensor *x, int dim, bool product)
-{
+bool fai_scan(const char *op, fa_tensor *out, fa_tensor *x, int dim, bool product) {
     const fai_lines rows = fai_lines_of(x, dim);
     fa_plan plan;
     if (x->numel == 0) return true;
@@ -20,8 +19,7 @@ bool fai_scan(const char *op, fa_tensor *out, fa_tensor *x, int dim, bool produc
     return fai_run(FAI_K_scan_f32 + fai_compute(out->dtype), &plan, (fa_tensor *const[]){out, x}, 2, op);
 }
 
-fa_tensor *fai_cumsum_forward(fa_tensor *x, int64_t dim)
-{
+fa_tensor *fai_cumsum_forward(fa_tensor *x, int64_t dim) {
     int at;
     if (!fai_wrap_dim("cumsum", dim, x->ndim, &at)) return NULL;
     FA_SCOPE;

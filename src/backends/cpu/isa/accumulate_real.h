@@ -29,7 +29,8 @@ static int64_t column_offset(int64_t i, const fa_plan_view *view) {
 /* Columns from `at` on that lie side by side in out and src, at most `most`. */
 static int64_t column_run(const fa_plan *plan, int64_t at, int64_t most) {
     const int last = plan->view[0].ndim - 1;
-    if (last < 0 || plan->view[1].ndim - 1 != last || plan->view[0].stride[last] != 1 || plan->view[1].stride[last] != 1) return 1;
+    if (last < 0 || plan->view[1].ndim - 1 != last || plan->view[0].stride[last] != 1 || plan->view[1].stride[last] != 1)
+        return 1;
     const int64_t left = plan->view[0].size[last] - at % plan->view[0].size[last];
     return left < most ? left : most;
 }
@@ -58,7 +59,8 @@ static void N(accumulate_run)(const accumulate_job *job, int64_t to, int64_t fro
             for (int64_t j = 0; j < run; j++) o[j] = N(add_wrapping)(o[j], s[j]);
         } else
             for (int64_t j = 0; j < run; j++)
-                STORE(job->out, out_type, at + j, N(add_wrapping)(LOAD(job->out, out_type, at + j), LOAD(job->src, src_type, source + j)));
+                STORE(job->out, out_type, at + j,
+                      N(add_wrapping)(LOAD(job->out, out_type, at + j), LOAD(job->src, src_type, source + j)));
     }
 }
 
@@ -81,8 +83,10 @@ static void N(accumulate_columns)(void *context, int64_t begin, int64_t end) {
         const int64_t to = column_offset(column, &plan->view[0]), from = column_offset(column, &plan->view[1]);
         const bool apart = job->positions && plan->view[0].dtype != OWN_TYPE;
         const int64_t run = apart ? 1 : column_run(plan, column, end - column);
-        if (apart) N(accumulate_segments)(job, to, from);
-        else N(accumulate_run)(job, to, from, run);
+        if (apart)
+            N(accumulate_segments)(job, to, from);
+        else
+            N(accumulate_run)(job, to, from, run);
         column += run;
     }
 }

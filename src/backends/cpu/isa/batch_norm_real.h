@@ -1,14 +1,17 @@
 /* Batch normalisation for one compute type; see norm.c. A channel of [batch, channels, space] is runs of `space` elements; where
  * space is 1, channels lie side by side and are done ACROSS at a time. */
 
-typedef struct N(channels) { int64_t channels, batch, space, count; } N(channels);
+typedef struct N(channels) {
+    int64_t channels, batch, space, count;
+} N(channels);
 
 INLINE N(channels) N(channels_of)(const fa_plan *plan) {
     return (N(channels)){plan->n[0], plan->n[1], plan->n[2], plan->n[1] * plan->n[2]};
 }
 
 /* Elements k .. k+n-1 of channel c of operand `view`: where they lie if they are one run, else copied together. */
-static const REAL *N(channel_in)(const N(norm_job) *job, const N(channels) *s, int view, int64_t c, int64_t k, int64_t n, REAL *buffer) {
+static const REAL *N(channel_in)(const N(norm_job) *job, const N(channels) *s, int view, int64_t c, int64_t k, int64_t n,
+                                 REAL *buffer) {
     const int dtype = job->plan->view[view].dtype;
     if (k / s->space == (k + n - 1) / s->space)
         return N(fetch)(job->pointers[view], dtype, (k / s->space * s->channels + c) * s->space + k % s->space, n, buffer);
@@ -68,14 +71,18 @@ static void N(batch_norm_stats_part)(void *context, int64_t begin, int64_t end) 
     const N(norm_job) *job = context;
     const N(channels) s = N(channels_of)(job->plan);
     for (int64_t i = begin; i < end; i++)
-        if (s.space > 1) N(batch_norm_stats_channel)(job, &s, i);
-        else N(batch_norm_stats_wide)(job, &s, i * ACROSS, (int)least(ACROSS, s.channels - i * ACROSS));
+        if (s.space > 1)
+            N(batch_norm_stats_channel)(job, &s, i);
+        else
+            N(batch_norm_stats_wide)(job, &s, i * ACROSS, (int)least(ACROSS, s.channels - i * ACROSS));
 }
 
 static void N(channels_spread)(N(norm_job) *job, void (*part)(void *, int64_t, int64_t)) {
     const N(channels) s = N(channels_of)(job->plan);
-    if (s.space > 1) fai_parallel(s.channels, rows_per_piece(s.count), part, job);
-    else if (s.space == 1) fai_parallel((s.channels + ACROSS - 1) / ACROSS, rows_per_piece(s.count * ACROSS), part, job);
+    if (s.space > 1)
+        fai_parallel(s.channels, rows_per_piece(s.count), part, job);
+    else if (s.space == 1)
+        fai_parallel((s.channels + ACROSS - 1) / ACROSS, rows_per_piece(s.count * ACROSS), part, job);
 }
 
 void FAI_NAME(N(fai_cpu_batch_norm_stats))(const fa_plan *plan, char *const *pointers) {
@@ -123,19 +130,26 @@ static void N(batch_norm_part)(void *context, int64_t begin, int64_t end) {
     const N(norm_job) *job = context;
     const N(channels) s = N(channels_of)(job->plan);
     for (int64_t i = begin; i < end; i++)
-        if (s.space > 1) N(batch_norm_run)(job, i * s.space, i % s.channels, s.space);
-        else N(batch_norm_wide)(job, &s, i * ACROSS, (int)least(ACROSS, s.channels - i * ACROSS));
+        if (s.space > 1)
+            N(batch_norm_run)(job, i * s.space, i % s.channels, s.space);
+        else
+            N(batch_norm_wide)(job, &s, i * ACROSS, (int)least(ACROSS, s.channels - i * ACROSS));
 }
 
 void FAI_NAME(N(fai_cpu_batch_norm))(const fa_plan *plan, char *const *pointers) {
     N(norm_job) job = {plan, pointers};
     const N(channels) s = N(channels_of)(plan);
-    if (s.space > 1) fai_parallel(s.batch * s.channels, rows_per_piece(s.space), N(batch_norm_part), &job);
-    else N(channels_spread)(&job, N(batch_norm_part));
+    if (s.space > 1)
+        fai_parallel(s.batch * s.channels, rows_per_piece(s.space), N(batch_norm_part), &job);
+    else
+        N(channels_spread)(&job, N(batch_norm_part));
 }
 
 /* ---- derivatives ---- */
-typedef struct N(slopes) { REAL mean, mean_g, slope, factor; bool training; } N(slopes);
+typedef struct N(slopes) {
+    REAL mean, mean_g, slope, factor;
+    bool training;
+} N(slopes);
 
 /* From a channel's two sums: what is stored, and what the gradient of x needs. */
 static N(slopes) N(batch_norm_slopes)(const N(norm_job) *job, const N(channels) *s, int64_t c, REAL sum_g, REAL sum_gx) {
@@ -153,8 +167,10 @@ static void N(batch_norm_backward_run)(const N(norm_job) *job, int64_t at, int64
         const int64_t n = least(BLOCK, space - i);
         const REAL *g = N(norm_in)(job, 3, at + i, n, first), *x = N(norm_in)(job, 4, at + i, n, second);
         REAL *to = N(norm_room)(job, 0, at + i, out);
-        if (p->training) for (int64_t j = 0; j < n; j++) to[j] = (g[j] - mean_g - (x[j] - mean) * slope) * factor;
-        else for (int64_t j = 0; j < n; j++) to[j] = g[j] * factor;
+        if (p->training)
+            for (int64_t j = 0; j < n; j++) to[j] = (g[j] - mean_g - (x[j] - mean) * slope) * factor;
+        else
+            for (int64_t j = 0; j < n; j++) to[j] = g[j] * factor;
         N(norm_settle)(job, 0, at + i, to, n);
     }
 }
@@ -209,8 +225,10 @@ static void N(batch_norm_backward_wide)(const N(norm_job) *job, const N(channels
         const int64_t at = k * s->channels + c;
         const REAL *g = N(norm_in)(job, 3, at, width, first), *x = N(norm_in)(job, 4, at, width, second);
         REAL *to = N(norm_room)(job, 0, at, out);
-        if (p[0].training) for (int w = 0; w < width; w++) to[w] = (g[w] - mean_g[w] - (x[w] - mean[w]) * slope[w]) * factor[w];
-        else for (int w = 0; w < width; w++) to[w] = g[w] * factor[w];
+        if (p[0].training)
+            for (int w = 0; w < width; w++) to[w] = (g[w] - mean_g[w] - (x[w] - mean[w]) * slope[w]) * factor[w];
+        else
+            for (int w = 0; w < width; w++) to[w] = g[w] * factor[w];
         N(norm_settle)(job, 0, at, to, width);
     }
 }
@@ -219,8 +237,10 @@ static void N(batch_norm_backward_part)(void *context, int64_t begin, int64_t en
     const N(norm_job) *job = context;
     const N(channels) s = N(channels_of)(job->plan);
     for (int64_t i = begin; i < end; i++)
-        if (s.space > 1) N(batch_norm_backward_channel)(job, &s, i);
-        else N(batch_norm_backward_wide)(job, &s, i * ACROSS, (int)least(ACROSS, s.channels - i * ACROSS));
+        if (s.space > 1)
+            N(batch_norm_backward_channel)(job, &s, i);
+        else
+            N(batch_norm_backward_wide)(job, &s, i * ACROSS, (int)least(ACROSS, s.channels - i * ACROSS));
 }
 
 void FAI_NAME(N(fai_cpu_batch_norm_backward))(const fa_plan *plan, char *const *pointers) {

@@ -1,17 +1,18 @@
-/* Reading and writing by index on the CPU (kernels/index.k.h describes the plans): where the last dimensions lie side by side in both
- * tensors and share an index, they are copied in one go. */
+/* Reading and writing by index on the CPU (kernels/index.k.h describes the plans): where the last dimensions lie side by side in
+ * both tensors and share an index, they are copied in one go. */
 #include "../cpu.h"
 #include "../../../../kernels/dialect.h"
 #include "../../../../kernels/status.h"
 
-/* The space of the plan, cut into `rows` of `run` elements; of each operand: 0 the one that is indexed, 1 the other, 2 the index. */
+/* The space of the plan, cut into `rows` of `run` elements; of each operand: 0 the one that is indexed, 1 the other, 2 the
+ * index. */
 typedef struct index_job {
     const fa_plan *plan;
     char *indexed, *other;
     const char *index;
     fa_i64 *status;
     int ndim, index_type;
-    bool writes;              /* other goes into indexed; else the other way round */
+    bool writes; /* other goes into indexed; else the other way round */
     int64_t bytes, rows, run;
     int64_t size[FA_PLAN_DIMS], stride[3][FA_PLAN_DIMS];
 } index_job;
@@ -21,7 +22,9 @@ static void find_run(index_job *job) {
     job->run = 1;
     while (job->ndim > 0) {
         const int last = job->ndim - 1;
-        if (job->size[last] != 1 && (job->stride[0][last] != job->run || job->stride[1][last] != job->run || job->stride[2][last] != 0)) break;
+        if (job->size[last] != 1 &&
+            (job->stride[0][last] != job->run || job->stride[1][last] != job->run || job->stride[2][last] != 0))
+            break;
         job->run *= job->size[last];
         job->ndim--;
     }
@@ -30,7 +33,8 @@ static void find_run(index_job *job) {
 }
 
 static inline int64_t index_of(const index_job *job, int64_t at) {
-    int64_t i = job->index_type == FA_T_INT64 ? ((const fa_i64 *)(const void *)job->index)[at] : (int64_t)fa_load_i64(job->index, job->index_type, at);
+    int64_t i = job->index_type == FA_T_INT64 ? ((const fa_i64 *)(const void *)job->index)[at]
+                                              : (int64_t)fa_load_i64(job->index, job->index_type, at);
     if (!job->status) return i;
     const int64_t size = job->plan->n[2];
     if (FAI_LIKELY(i >= 0 && i < size)) return i;
@@ -74,9 +78,15 @@ static void index_rows(void *context, int64_t begin, int64_t end) {
 static void run_index(const fa_plan *plan, char *const *pointers, bool writes) {
     const int indexed = writes ? 0 : 1, other = writes ? 1 : 0;
     if (plan->numel == 0) return;
-    index_job job = {.plan = plan, .indexed = pointers[indexed], .other = pointers[other], .index = pointers[2],
-                     .status = plan->view[3].kind ? (fa_i64 *)(void *)pointers[3] : NULL, .ndim = plan->ndim,
-                     .index_type = plan->view[2].dtype, .writes = writes, .bytes = plan->n[0]};
+    index_job job = {.plan = plan,
+                     .indexed = pointers[indexed],
+                     .other = pointers[other],
+                     .index = pointers[2],
+                     .status = plan->view[3].kind ? (fa_i64 *)(void *)pointers[3] : NULL,
+                     .ndim = plan->ndim,
+                     .index_type = plan->view[2].dtype,
+                     .writes = writes,
+                     .bytes = plan->n[0]};
     for (int d = 0; d < plan->ndim; d++) {
         job.size[d] = plan->view[other].size[d];
         job.stride[0][d] = plan->view[indexed].stride[d];
@@ -84,8 +94,10 @@ static void run_index(const fa_plan *plan, char *const *pointers, bool writes) {
         job.stride[2][d] = plan->view[2].stride[d];
     }
     find_run(&job);
-    if (writes) index_rows(&job, 0, job.rows); /* places may repeat: the last one stays */
-    else fai_parallel(job.rows, 1 + 16384 / job.run, index_rows, &job);
+    if (writes)
+        index_rows(&job, 0, job.rows); /* places may repeat: the last one stays */
+    else
+        fai_parallel(job.rows, 1 + 16384 / job.run, index_rows, &job);
 }
 
 void FAI_NAME(fai_cpu_index_read)(const fa_plan *plan, char *const *pointers) { run_index(plan, pointers, false); }

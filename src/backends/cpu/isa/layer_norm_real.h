@@ -55,10 +55,14 @@ static void N(layer_norm_row)(const N(norm_job) *job, int64_t row) {
         const REAL *w = N(norm_has)(job, 4) ? N(norm_in)(job, 4, i, n, weights) : NULL;
         const REAL *b = N(norm_has)(job, 5) ? N(norm_in)(job, 5, i, n, biases) : NULL;
         REAL *y = N(norm_room)(job, 0, base + i, out);
-        if (w && b) for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd * w[j] + b[j];
-        else if (w) for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd * w[j] + 0;
-        else if (b) for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd + b[j];
-        else for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd + 0;
+        if (w && b)
+            for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd * w[j] + b[j];
+        else if (w)
+            for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd * w[j] + 0;
+        else if (b)
+            for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd + b[j];
+        else
+            for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd + 0;
         N(norm_settle)(job, 0, base + i, y, n);
     }
 }
@@ -74,14 +78,16 @@ void FAI_NAME(N(fai_cpu_layer_norm))(const fa_plan *plan, char *const *pointers)
 
 /* ---- towards x ---- */
 /* gw = g * weight and gx = gw * normalised x of one block. */
-INLINE void N(layer_norm_parts)(const N(norm_job) *job, int64_t base, int64_t i, int64_t n, REAL mean, REAL rstd, REAL *gw, REAL *x_hat) {
+INLINE void N(layer_norm_parts)(const N(norm_job) *job, int64_t base, int64_t i, int64_t n, REAL mean, REAL rstd, REAL *gw,
+                                REAL *x_hat) {
     REAL in[BLOCK];
     const REAL *g = N(norm_in)(job, 1, base + i, n, in);
     if (N(norm_has)(job, 5)) {
         REAL weights[BLOCK];
         const REAL *w = N(norm_in)(job, 5, i, n, weights);
         for (int64_t j = 0; j < n; j++) gw[j] = g[j] * w[j];
-    } else memcpy(gw, g, (size_t)n * sizeof(REAL));
+    } else
+        memcpy(gw, g, (size_t)n * sizeof(REAL));
     const REAL *x = N(norm_in)(job, 2, base + i, n, in);
     for (int64_t j = 0; j < n; j++) x_hat[j] = (x[j] - mean) * rstd;
 }
@@ -130,7 +136,8 @@ static void N(layer_norm_weight_strips)(void *context, int64_t begin, int64_t en
         N(columns_begin)(&sum_g);
         N(columns_begin)(&sum_gx);
         for (int64_t row = 0; row < rows; row++) {
-            const REAL *g = N(norm_in)(job, 2, row * width + column, n, first), *x = N(norm_in)(job, 3, row * width + column, n, second);
+            const REAL *g = N(norm_in)(job, 2, row * width + column, n, first),
+                       *x = N(norm_in)(job, 3, row * width + column, n, second);
             const REAL mean = N(norm_at)(job, 4, row, 0), rstd = N(norm_at)(job, 5, row, 1);
             for (int w = 0; w < n; w++) product[w] = g[w] * ((x[w] - mean) * rstd);
             N(columns_add)(&sum_gx, product, n);

@@ -1,7 +1,7 @@
 /* The order of sums of kernels/ordered.h, as vectors: 16 lanes are one to eight registers. Included per type after vector.h.
  *
- * Kernels work on blocks of at most 1,024 elements. A block that is contiguous and of the compute type is used where it lies; others
- * are unpacked into a buffer that stays in the first cache. */
+ * Kernels work on blocks of at most 1,024 elements. A block that is contiguous and of the compute type is used where it lies;
+ * others are unpacked into a buffer that stays in the first cache. */
 
 #undef OWN_TYPE
 #if defined(FA_F32)
@@ -15,9 +15,9 @@
 #ifndef FAI_ORDERED_ONCE
 #define FAI_ORDERED_ONCE
 #define SHARED static __attribute__((unused)) /* not every kernel needs all of it */
-#define BLOCK 1024
+#define BLOCK  1024
 #define ACROSS 32 /* columns that are summed side by side */
-#define DEEP 40 /* levels of the tree of blocks */
+#define DEEP   40 /* levels of the tree of blocks */
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t rows_per_piece(int64_t elements) { return 1 + 32768 / (elements + 1); } /* a thread's least work */
 #endif
@@ -26,18 +26,28 @@ static inline int64_t rows_per_piece(int64_t elements) { return 1 + 32768 / (ele
 SHARED void N(unpack)(REAL *to, const char *from, int dtype, int64_t at, int64_t n) {
     switch (dtype) {
     case OWN_TYPE: memcpy(to, (const REAL *)(const void *)from + at, (size_t)n * sizeof(REAL)); break;
-    case FA_T_FLOAT16: for (int64_t i = 0; i < n; i++) to[i] = (REAL)fa_half_to_f32(((const fa_u16 *)(const void *)from)[at + i]); break;
-    case FA_T_BFLOAT16: for (int64_t i = 0; i < n; i++) to[i] = (REAL)fa_bf16_to_f32(((const fa_u16 *)(const void *)from)[at + i]); break;
-    default: for (int64_t i = 0; i < n; i++) to[i] = LOAD(from, dtype, at + i);
+    case FA_T_FLOAT16:
+        for (int64_t i = 0; i < n; i++) to[i] = (REAL)fa_half_to_f32(((const fa_u16 *)(const void *)from)[at + i]);
+        break;
+    case FA_T_BFLOAT16:
+        for (int64_t i = 0; i < n; i++) to[i] = (REAL)fa_bf16_to_f32(((const fa_u16 *)(const void *)from)[at + i]);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++) to[i] = LOAD(from, dtype, at + i);
     }
 }
 
 SHARED void N(pack)(char *to, int dtype, int64_t at, const REAL *from, int64_t n) {
     switch (dtype) {
     case OWN_TYPE: memcpy((REAL *)(void *)to + at, from, (size_t)n * sizeof(REAL)); break;
-    case FA_T_FLOAT16: for (int64_t i = 0; i < n; i++) ((fa_u16 *)(void *)to)[at + i] = fa_f32_to_half((float)from[i]); break;
-    case FA_T_BFLOAT16: for (int64_t i = 0; i < n; i++) ((fa_u16 *)(void *)to)[at + i] = fa_f32_to_bf16((float)from[i]); break;
-    default: for (int64_t i = 0; i < n; i++) STORE(to, dtype, at + i, from[i]);
+    case FA_T_FLOAT16:
+        for (int64_t i = 0; i < n; i++) ((fa_u16 *)(void *)to)[at + i] = fa_f32_to_half((float)from[i]);
+        break;
+    case FA_T_BFLOAT16:
+        for (int64_t i = 0; i < n; i++) ((fa_u16 *)(void *)to)[at + i] = fa_f32_to_bf16((float)from[i]);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++) STORE(to, dtype, at + i, from[i]);
     }
 }
 
@@ -48,7 +58,9 @@ INLINE const REAL *N(fetch)(const char *from, int dtype, int64_t at, int64_t n, 
     return buffer;
 }
 /* Where n results may be written: in place, or the buffer that `pack` then stores. */
-INLINE REAL *N(room)(char *to, int dtype, int64_t at, REAL *buffer) { return dtype == OWN_TYPE ? (REAL *)(void *)to + at : buffer; }
+INLINE REAL *N(room)(char *to, int dtype, int64_t at, REAL *buffer) {
+    return dtype == OWN_TYPE ? (REAL *)(void *)to + at : buffer;
+}
 INLINE void N(settle)(char *to, int dtype, int64_t at, const REAL *buffer, int64_t n) {
     if (dtype != OWN_TYPE) N(pack)(to, dtype, at, buffer, n);
 }
@@ -77,7 +89,10 @@ SHARED REAL N(block_sum)(const REAL *p, int64_t n) {
 }
 
 /* The tree over blocks: place i holds the sum of 2^i of them. */
-typedef struct N(tree) { int64_t blocks; REAL stack[DEEP]; } N(tree);
+typedef struct N(tree) {
+    int64_t blocks;
+    REAL stack[DEEP];
+} N(tree);
 
 INLINE void N(push)(N(tree) *t, REAL sum) {
     int place = 0;
@@ -98,7 +113,10 @@ INLINE REAL N(tree_total)(const N(tree) *t) {
 }
 
 /* ---- up to ACROSS columns side by side; row k adds to lanes k % 16 ---- */
-typedef struct N(columns) { int64_t rows, blocks; REAL part[16][ACROSS], stack[DEEP][ACROSS]; } N(columns);
+typedef struct N(columns) {
+    int64_t rows, blocks;
+    REAL part[16][ACROSS], stack[DEEP][ACROSS];
+} N(columns);
 
 INLINE void N(columns_begin)(N(columns) *c) {
     c->rows = c->blocks = 0;
@@ -119,8 +137,10 @@ SHARED void N(columns_block)(N(columns) *c) {
 
 INLINE void N(columns_add)(N(columns) *c, const REAL *values, int width) {
     REAL *part = c->part[c->rows & 15];
-    if (width == ACROSS) for (int w = 0; w < ACROSS; w++) part[w] += values[w];
-    else for (int w = 0; w < width; w++) part[w] += values[w];
+    if (width == ACROSS)
+        for (int w = 0; w < ACROSS; w++) part[w] += values[w];
+    else
+        for (int w = 0; w < width; w++) part[w] += values[w];
     if ((++c->rows & (BLOCK - 1)) == 0) N(columns_block)(c);
 }
 

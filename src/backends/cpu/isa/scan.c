@@ -1,5 +1,6 @@
-/* Running sums and products on the CPU, for float32, float64 and int64 (kernels/scan.k.h describes the plan and the order: chunks of
- * 16 are run through alone, then what came before them is joined). Four chunks run side by side, since each waits for itself. */
+/* Running sums and products on the CPU, for float32, float64 and int64 (kernels/scan.k.h describes the plan and the order:
+ * chunks of 16 are run through alone, then what came before them is joined). Four chunks run side by side, since each waits for
+ * itself. */
 #define FA_SUFFIX _f32
 #define REAL float
 #define FA_F32 1

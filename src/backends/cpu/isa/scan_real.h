@@ -94,6 +94,8 @@ static void N(scan_strips)(void *context, int64_t begin, int64_t end) {
 void FAI_NAME(N(fai_cpu_scan))(const fa_plan *plan, char *const *pointers) {
     N(scan_job) job = {plan, pointers[0], pointers[1], plan->view[0].dtype, plan->view[1].dtype};
     const int64_t inner = plan->n[2], strips = (inner + ACROSS - 1) / ACROSS;
-    if (inner == 1) fai_parallel(plan->n[0], rows_per_piece(plan->n[1]), N(scan_rows), &job);
-    else if (plan->n[0] > 0) fai_parallel(plan->n[0] / inner * strips, rows_per_piece(plan->n[1] * ACROSS), N(scan_strips), &job);
+    if (inner == 1)
+        fai_parallel(plan->n[0], rows_per_piece(plan->n[1]), N(scan_rows), &job);
+    else if (plan->n[0] > 0)
+        fai_parallel(plan->n[0] / inner * strips, rows_per_piece(plan->n[1] * ACROSS), N(scan_strips), &job);
 }

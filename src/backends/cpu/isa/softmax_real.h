@@ -2,7 +2,7 @@
 
 typedef struct N(softmax_job) {
     char *to;
-    const char *a, *b;   /* x; or g and y */
+    const char *a, *b; /* x; or g and y */
     int to_type, a_type, b_type;
     int64_t dim, inner;
     bool log;
@@ -62,8 +62,10 @@ static void N(softmax_row)(const N(softmax_job) *job, int64_t row) {
         REAL *to = N(room)(job->to, job->to_type, base + k, out);
         if (!stays) {
             const REAL *x = N(fetch)(job->a, job->a_type, base + k, n, in);
-            if (job->log) for (int64_t i = 0; i < n; i++) to[i] = x[i] - most - less;
-            else if (dim > BLOCK) N(exp_less)(to, x, most, n); /* else they are still in the buffer */
+            if (job->log)
+                for (int64_t i = 0; i < n; i++) to[i] = x[i] - most - less;
+            else if (dim > BLOCK)
+                N(exp_less)(to, x, most, n); /* else they are still in the buffer */
         }
         if (!job->log) N(scale_block)(to, factor, n);
         N(settle)(job->to, job->to_type, base + k, to, n);
@@ -88,10 +90,13 @@ static void N(softmax_backward_row)(const N(softmax_job) *job, int64_t row) {
     const REAL total = N(tree_total)(&tree);
     for (int64_t k = 0; k < dim; k += BLOCK) {
         const int64_t n = least(BLOCK, dim - k);
-        const REAL *g = N(fetch)(job->a, job->a_type, base + k, n, first), *y = N(fetch)(job->b, job->b_type, base + k, n, second);
+        const REAL *g = N(fetch)(job->a, job->a_type, base + k, n, first),
+                   *y = N(fetch)(job->b, job->b_type, base + k, n, second);
         REAL *to = N(room)(job->to, job->to_type, base + k, out);
-        if (job->log) for (int64_t i = 0; i < n; i++) to[i] = g[i] - N(fa_exp)(y[i]) * total;
-        else for (int64_t i = 0; i < n; i++) to[i] = y[i] * (g[i] - total);
+        if (job->log)
+            for (int64_t i = 0; i < n; i++) to[i] = g[i] - N(fa_exp)(y[i]) * total;
+        else
+            for (int64_t i = 0; i < n; i++) to[i] = y[i] * (g[i] - total);
         N(settle)(job->to, job->to_type, base + k, to, n);
     }
 }
@@ -117,8 +122,10 @@ static void N(softmax_wide)(const N(softmax_job) *job, int64_t base, int width) 
         const int64_t at = base + k * job->inner;
         const REAL *x = N(fetch)(job->a, job->a_type, at, width, in);
         REAL *to = N(room)(job->to, job->to_type, at, out);
-        if (job->log) for (int w = 0; w < width; w++) to[w] = x[w] - most[w] - less[w];
-        else for (int w = 0; w < width; w++) to[w] = N(fa_exp)(x[w] - most[w]) * less[w];
+        if (job->log)
+            for (int w = 0; w < width; w++) to[w] = x[w] - most[w] - less[w];
+        else
+            for (int w = 0; w < width; w++) to[w] = N(fa_exp)(x[w] - most[w]) * less[w];
         N(settle)(job->to, job->to_type, at, to, width);
     }
 }
@@ -138,8 +145,10 @@ static void N(softmax_backward_wide)(const N(softmax_job) *job, int64_t base, in
         const int64_t at = base + k * job->inner;
         const REAL *g = N(fetch)(job->a, job->a_type, at, width, first), *y = N(fetch)(job->b, job->b_type, at, width, second);
         REAL *to = N(room)(job->to, job->to_type, at, out);
-        if (job->log) for (int w = 0; w < width; w++) to[w] = g[w] - N(fa_exp)(y[w]) * total[w];
-        else for (int w = 0; w < width; w++) to[w] = y[w] * (g[w] - total[w]);
+        if (job->log)
+            for (int w = 0; w < width; w++) to[w] = g[w] - N(fa_exp)(y[w]) * total[w];
+        else
+            for (int w = 0; w < width; w++) to[w] = y[w] * (g[w] - total[w]);
         N(settle)(job->to, job->to_type, at, to, width);
     }
 }
@@ -154,25 +163,35 @@ static void N(softmax_backward_rows)(void *context, int64_t begin, int64_t end) 
 
 /* A strip is up to ACROSS rows of one outer index. */
 #define STRIPS(inner) (((inner) + ACROSS - 1) / ACROSS)
-#define STRIP_LOOP(body)                                                                                   \
-    const N(softmax_job) *job = context;                                                                   \
-    for (int64_t strip = begin; strip < end; strip++) {                                                    \
-        const int64_t outer = strip / STRIPS(job->inner), column = strip % STRIPS(job->inner) * ACROSS;      \
-        body(job, outer * job->dim * job->inner + column, (int)least(ACROSS, job->inner - column));          \
+#define STRIP_LOOP(body)                                                                                                         \
+    const N(softmax_job) *job = context;                                                                                         \
+    for (int64_t strip = begin; strip < end; strip++) {                                                                          \
+        const int64_t outer = strip / STRIPS(job->inner), column = strip % STRIPS(job->inner) * ACROSS;                          \
+        body(job, outer * job->dim * job->inner + column, (int)least(ACROSS, job->inner - column));                              \
     }
 static void N(softmax_strips)(void *context, int64_t begin, int64_t end) { STRIP_LOOP(N(softmax_wide)) }
 static void N(softmax_backward_strips)(void *context, int64_t begin, int64_t end) { STRIP_LOOP(N(softmax_backward_wide)) }
 
-static void N(softmax_spread)(N(softmax_job) *job, int64_t rows, void (*by_row)(void *, int64_t, int64_t), void (*by_strip)(void *, int64_t, int64_t)) {
-    if (job->inner == 1) fai_parallel(rows, rows_per_piece(job->dim), by_row, job);
-    else if (rows > 0) fai_parallel(rows / job->inner * STRIPS(job->inner), rows_per_piece(job->dim * ACROSS), by_strip, job);
+static void N(softmax_spread)(N(softmax_job) *job, int64_t rows, void (*by_row)(void *, int64_t, int64_t),
+                              void (*by_strip)(void *, int64_t, int64_t)) {
+    if (job->inner == 1)
+        fai_parallel(rows, rows_per_piece(job->dim), by_row, job);
+    else if (rows > 0)
+        fai_parallel(rows / job->inner * STRIPS(job->inner), rows_per_piece(job->dim * ACROSS), by_strip, job);
 }
 #undef STRIPS
 #undef STRIP_LOOP
 
 static N(softmax_job) N(softmax_job_of)(const fa_plan *plan, char *const *pointers) {
-    return (N(softmax_job)){.to = pointers[0], .a = pointers[1], .b = pointers[2], .to_type = plan->view[0].dtype, .a_type = plan->view[1].dtype,
-                            .b_type = plan->view[2].dtype, .dim = plan->n[1], .inner = plan->n[2], .log = plan->n[3] != 0};
+    return (N(softmax_job)){.to = pointers[0],
+                            .a = pointers[1],
+                            .b = pointers[2],
+                            .to_type = plan->view[0].dtype,
+                            .a_type = plan->view[1].dtype,
+                            .b_type = plan->view[2].dtype,
+                            .dim = plan->n[1],
+                            .inner = plan->n[2],
+                            .log = plan->n[3] != 0};
 }
 
 void FAI_NAME(N(fai_cpu_softmax))(const fa_plan *plan, char *const *pointers) {
