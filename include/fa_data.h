@@ -19,6 +19,7 @@ FA_API fa_dataset *fa_dataset_of(fa_tensor *const *tensors, int n);
 #define fa_tensor_dataset(...) fa_dataset_of((fa_tensor *const[]){__VA_ARGS__}, (int)(sizeof((fa_tensor *const[]){__VA_ARGS__}) / sizeof(fa_tensor *)))
 #endif
 /* get fills fields[0 .. nfields) with the i-th sample (new tensors of the current scope); false after fa_error_set. */
+/* release(data) is called when the dataset dies, also if it could not be made; it may be NULL. */
 typedef bool (*fa_get_sample)(void *data, int64_t i, fa_tensor **fields);
 FA_API fa_dataset *fa_dataset_from(int64_t length, int nfields, fa_get_sample get, void *data, void (*release)(void *data));
 FA_API int64_t fa_dataset_length(const fa_dataset *dataset);

@@ -61,7 +61,8 @@ FA_API double fa_get_option(const fa_optimizer *optimizer, int group, const char
 
 FA_API bool fa_step(fa_optimizer *optimizer);       /* parameters without a gradient are left alone */
 FA_API bool fa_zero_grad(fa_optimizer *optimizer);  /* every .grad becomes NULL */
-/* "0.exp_avg", "0.step", ..., "group.0.lr": what is needed to go on as if nothing had happened. */
+/* "0.exp_avg", "0.step", ..., "group.0.lr": what is needed to go on as if nothing had happened. Memory is
+ * shared with the optimizer, as in a state dict: save it or clone it before the next step. */
 FA_API fa_tensors *fa_optimizer_state(fa_optimizer *optimizer);
 FA_API bool fa_load_optimizer_state(fa_optimizer *optimizer, const fa_tensors *state);
 /* max_norm: gradients are scaled so that their joint norm is at most this. The norm before it, or -1 after an error. */
