@@ -6,9 +6,10 @@
  *
  *   conv2d         view[0] = output [n, o, oh, ow], view[1] = input [n, c, h, w], view[2] = weight [o, c / groups, kh, kw],
  *                  view[3] = bias [o] or none; groups = ceil(elements of the output / 256)
- *   conv2d_input   view[0] = gradient of the input, view[1] = gradient of the output, view[2] = weight, view[3] = bias [c] or none (with
- *                  one it is a transposed convolution); groups = ceil(elements of the input / 256)
- *   conv2d_weight  view[0] = gradient of the weight, view[1] = gradient of the output, view[2] = input; groups = elements of the weight
+ *   conv2d_input   view[0] = gradient of the input, view[1] = gradient of the output, view[2] = weight, view[3] = bias [c] or
+ *                  none (with one it is a transposed convolution); groups = ceil(elements of the input / 256)
+ *   conv2d_weight  view[0] = gradient of the weight, view[1] = gradient of the output, view[2] = input; groups = elements of the
+ *                  weight
  *
  * The first two give one element to an item, which gathers all that it needs; the last gives one weight to a group, whose items
  * share the positions and add up in a fixed tree. Nothing is scattered, so results are the same in every run. */
@@ -54,7 +55,8 @@ KERNEL(N(conv2d_input), 256) {
     ITEMS(256) {
         const fa_i64 e = GROUP * 256 + item;
         if (e < P.n[0] * P.n[1] * height * width) {
-            const fa_i64 x = e % width, y = e / width % height, c = e / (width * height) % P.n[1], image = e / (width * height * P.n[1]);
+            const fa_i64 x = e % width, y = e / width % height, c = e / (width * height) % P.n[1],
+                         image = e / (width * height * P.n[1]);
             const fa_i64 first = c / channels * share;
             REAL sum = 0;
             for (fa_i64 o = first; o < first + share; ++o)

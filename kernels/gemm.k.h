@@ -60,8 +60,10 @@ KERNEL(N(gemm), 256) {
                 const int e = item + part * 256;
                 const int ak = a_col == 1 ? e % 16 : e / 64, am = a_col == 1 ? e / 16 : e % 64;
                 const int bk = b_col == 1 ? e / 64 : e % 16, bn = b_col == 1 ? e % 64 : e / 16;
-                left[ak * FA_GEMM_PITCH + am] = row0 + am < m && k0 + ak < depth ? LOAD_ARG(1, a + (row0 + am) * a_row + (k0 + ak) * a_col) : 0;
-                right[bk * FA_GEMM_PITCH + bn] = col0 + bn < n && k0 + bk < depth ? LOAD_ARG(2, b + (k0 + bk) * b_row + (col0 + bn) * b_col) : 0;
+                left[ak * FA_GEMM_PITCH + am] =
+                    row0 + am < m && k0 + ak < depth ? LOAD_ARG(1, a + (row0 + am) * a_row + (k0 + ak) * a_col) : 0;
+                right[bk * FA_GEMM_PITCH + bn] =
+                    col0 + bn < n && k0 + bk < depth ? LOAD_ARG(2, b + (k0 + bk) * b_row + (col0 + bn) * b_col) : 0;
             }
         }
         BARRIER();
@@ -70,8 +72,8 @@ KERNEL(N(gemm), 256) {
             for (int k = 0; k < FA_GEMM_STEP; ++k)
                 for (int i = 0; i < 4; ++i)
                     for (int j = 0; j < 4; ++j)
-                        MINE(sum).v[i * 4 + j] =
-                            N(gemm_multiply_add)(left[k * FA_GEMM_PITCH + row + i], right[k * FA_GEMM_PITCH + col + j * 16], MINE(sum).v[i * 4 + j]);
+                        MINE(sum).v[i * 4 + j] = N(gemm_multiply_add)(
+                            left[k * FA_GEMM_PITCH + row + i], right[k * FA_GEMM_PITCH + col + j * 16], MINE(sum).v[i * 4 + j]);
         }
         BARRIER();
     }
@@ -86,7 +88,8 @@ KERNEL(N(gemm), 256) {
             if (row < m && col < n) {
                 REAL v = N(gemm_multiply_add)(alpha, MINE(sum).v[e], 0);
                 if (P.view[3].kind && beta != 0)
-                    v = N(gemm_multiply_add)(beta, LOAD_ARG(3, d + row * P.view[3].stride[nb] + col * P.view[3].stride[nb + 1]), v);
+                    v = N(gemm_multiply_add)(beta, LOAD_ARG(3, d + row * P.view[3].stride[nb] + col * P.view[3].stride[nb + 1]),
+                                             v);
                 if (P.n[3] == 1 && v <= 0) v = 0;
                 STORE_ARG(0, c + row * P.view[0].stride[nb] + col, v);
             }

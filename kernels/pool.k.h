@@ -9,8 +9,8 @@
  *   avg_pool2d           view[0] = output, view[1] = input
  *   avg_pool2d_backward  view[0] = gradient of the input, view[1] = gradient of the output
  *
- * An item makes one element; groups = ceil(elements of view[0] / 256). The derivatives gather from the windows that cover an element, rows
- * first, so sums have one order. Of equal maxima the first counts; a NaN wins, the last of several. */
+ * An item makes one element; groups = ceil(elements of view[0] / 256). The derivatives gather from the windows that cover an
+ * element, rows first, so sums have one order. Of equal maxima the first counts; a NaN wins, the last of several. */
 
 FN REAL N(pool_divide)(REAL a, REAL b) {
 #ifdef FA_F32
@@ -31,8 +31,8 @@ FN fa_i64 N(pool_end)(fa_i64 x, fa_i64 outputs, fa_i64 stride, fa_i64 padding) {
 }
 
 /* What a mean's window is divided by. y, x: where it begins, perhaps in the padding. */
-FN REAL N(pool_divisor)(fa_i64 y, fa_i64 x, fa_i64 window_y, fa_i64 window_x, fa_i64 height, fa_i64 width, fa_i64 padding_y, fa_i64 padding_x,
-                        fa_i64 padding_counts, fa_i64 instead) {
+FN REAL N(pool_divisor)(fa_i64 y, fa_i64 x, fa_i64 window_y, fa_i64 window_x, fa_i64 height, fa_i64 width, fa_i64 padding_y,
+                        fa_i64 padding_x, fa_i64 padding_counts, fa_i64 instead) {
     fa_i64 y_end = y + window_y < height + padding_y ? y + window_y : height + padding_y;
     fa_i64 x_end = x + window_x < width + padding_x ? x + window_x : width + padding_x;
     const fa_i64 whole = (y_end - y) * (x_end - x);
@@ -46,7 +46,8 @@ KERNEL(N(max_pool2d), 256) {
     ITEMS(256) {
         const fa_i64 e = GROUP * 256 + item;
         if (e < P.n[0] * oh * ow) {
-            const fa_i64 x0 = e % ow * P.n[8] - P.n[10], y0 = e / ow % oh * P.n[7] - P.n[9], plane = e / (ow * oh) * height * width;
+            const fa_i64 x0 = e % ow * P.n[8] - P.n[10], y0 = e / ow % oh * P.n[7] - P.n[9],
+                         plane = e / (ow * oh) * height * width;
             REAL best = 0;
             fa_i64 at = -1;
             for (fa_i64 i = 0; i < P.n[5]; ++i)
@@ -87,7 +88,8 @@ KERNEL(N(avg_pool2d), 256) {
     ITEMS(256) {
         const fa_i64 e = GROUP * 256 + item;
         if (e < P.n[0] * oh * ow) {
-            const fa_i64 x0 = e % ow * P.n[8] - P.n[10], y0 = e / ow % oh * P.n[7] - P.n[9], plane = e / (ow * oh) * height * width;
+            const fa_i64 x0 = e % ow * P.n[8] - P.n[10], y0 = e / ow % oh * P.n[7] - P.n[9],
+                         plane = e / (ow * oh) * height * width;
             REAL sum = 0;
             int any = 0;
             for (fa_i64 y = y0 > 0 ? y0 : 0; y < y0 + P.n[5] && y < height; ++y)
@@ -95,7 +97,9 @@ KERNEL(N(avg_pool2d), 256) {
                     sum += LOAD_ARG(1, plane + y * width + x);
                     any = 1;
                 }
-            if (any) sum = N(pool_divide)(sum, N(pool_divisor)(y0, x0, P.n[5], P.n[6], height, width, P.n[9], P.n[10], P.n[11], P.n[12]));
+            if (any)
+                sum = N(pool_divide)(sum,
+                                     N(pool_divisor)(y0, x0, P.n[5], P.n[6], height, width, P.n[9], P.n[10], P.n[11], P.n[12]));
             STORE_ARG(0, e, sum);
         }
     }
@@ -111,8 +115,9 @@ KERNEL(N(avg_pool2d_backward), 256) {
             REAL sum = 0;
             for (fa_i64 i = N(pool_first)(y, P.n[5], P.n[7], P.n[9], 1); i < y_end; ++i)
                 for (fa_i64 j = N(pool_first)(x, P.n[6], P.n[8], P.n[10], 1); j < x_end; ++j)
-                    sum += N(pool_divide)(LOAD_ARG(1, plane + i * ow + j), N(pool_divisor)(i * P.n[7] - P.n[9], j * P.n[8] - P.n[10], P.n[5], P.n[6], height,
-                                                                                          width, P.n[9], P.n[10], P.n[11], P.n[12]));
+                    sum += N(pool_divide)(LOAD_ARG(1, plane + i * ow + j),
+                                          N(pool_divisor)(i * P.n[7] - P.n[9], j * P.n[8] - P.n[10], P.n[5], P.n[6], height,
+                                                          width, P.n[9], P.n[10], P.n[11], P.n[12]));
             STORE_ARG(0, e, sum);
         }
     }

@@ -1,5 +1,5 @@
-/* The heavy kernels (matrix product, convolution, pooling): for many shapes, strides and storage types, the CPU's own function of every
- * instruction set that this machine has, and the C build of the kernel's text, against plain loops in float64. */
+/* The heavy kernels (matrix product, convolution, pooling): for many shapes, strides and storage types, the CPU's own function of
+ * every instruction set that this machine has, and the C build of the kernel's text, against plain loops in float64. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,24 +34,37 @@
 typedef void (*text_kernel)(const fa_plan *plan, char *const *pointers, fa_i64 group);
 #define OWN(name, isa) void fai_cpu_##name##_##isa(const fa_plan *, char *const *);
 #define OWN_REAL(name, isa) OWN(name##_f32, isa) OWN(name##_f64, isa)
-#define OWN_OF(isa) OWN_REAL(gemm, isa) OWN(gemm_i64, isa) OWN_REAL(conv2d, isa) OWN_REAL(conv2d_input, isa) OWN_REAL(conv2d_weight, isa) \
-    OWN_REAL(max_pool2d, isa) OWN_REAL(max_pool2d_backward, isa) OWN_REAL(avg_pool2d, isa) OWN_REAL(avg_pool2d_backward, isa)
+#define OWN_OF(isa)                                                                                                             \
+    OWN_REAL(gemm, isa)                                                                                                         \
+    OWN(gemm_i64, isa) OWN_REAL(conv2d, isa) OWN_REAL(conv2d_input, isa) OWN_REAL(conv2d_weight, isa) OWN_REAL(max_pool2d, isa) \
+        OWN_REAL(max_pool2d_backward, isa) OWN_REAL(avg_pool2d, isa) OWN_REAL(avg_pool2d_backward, isa)
+#if defined(__x86_64__)
 OWN_OF(sse2) OWN_OF(avx2) OWN_OF(avx512)
+#define OWN_FORMS(name) {fai_cpu_##name##_sse2, fai_cpu_##name##_avx2, fai_cpu_##name##_avx512}
+#else
+OWN_OF(generic)
+#define OWN_FORMS(name) {fai_cpu_##name##_generic}
+#endif
 
 /* A kernel in all its forms; own NULL where this machine lacks the instructions. */
 typedef struct forms { fai_cpu_kernel own[3]; text_kernel text; } forms;
-#define FORMS(name) {{fai_cpu_##name##_sse2, fai_cpu_##name##_avx2, fai_cpu_##name##_avx512}, name}
+#define FORMS(name) {OWN_FORMS(name), name}
 static const char *form_name[] = {"sse2", "avx2", "avx512", "text"};
 
 static bool machine_has(int form) {
+#if !defined(__x86_64__)
+    return form == 0 || form == 3;
+#else
     if (form == 1) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    if (form == 2) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
+    if (form == 2)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
     return true;
+#endif
 }
 
-/* Runs one form; the CPU's own with several numbers of threads, which must give the same bits. outputs: how many of the pointers are
- * written, and their bytes; start: what lies there before. */
+/* Runs one form; the CPU's own with several numbers of threads, which must give the same bits. outputs: how many of the pointers
+ * are written, and their bytes; start: what lies there before. */
 static void run_form(const forms *f, int form, const fa_plan *plan, char *const *pointers, int outputs, const size_t *bytes) {
     if (form == 3) {
         for (fa_i64 group = 0; group < plan->groups; group++) f->text(plan, pointers, group);
@@ -69,7 +82,8 @@ static void run_form(const forms *f, int form, const fa_plan *plan, char *const 
         f->own[form](plan, pointers);
         for (int k = 0; k < outputs; k++) {
             if (t == 0) memcpy(first[k], pointers[k], bytes[k]);
-            else if (memcmp(first[k], pointers[k], bytes[k]) != 0) fail_msg("%s: %d threads give other bits than one", form_name[form], threads[t]);
+            else if (memcmp(first[k], pointers[k], bytes[k]) != 0)
+                fail_msg("%s: %d threads give other bits than one", form_name[form], threads[t]);
         }
     }
     for (int k = 0; k < outputs; k++) free(start[k]), free(first[k]);
@@ -81,11 +95,16 @@ static uint64_t next(void) { state ^= state << 13; state ^= state >> 7; state ^=
 static int64_t pick(int64_t low, int64_t high) { return low + (int64_t)(next() % (uint64_t)(high - low + 1)); }
 
 static void fill(char *to, int dtype, int64_t n) {
-    for (int64_t i = 0; i < n; i++) fa_store_f64(to, dtype, i, dtype >= FA_T_FLOAT16 ? (double)pick(-1000, 1000) / 1000 : (double)pick(-9, 9));
+    for (int64_t i = 0; i < n; i++)
+        fa_store_f64(to, dtype, i, dtype >= FA_T_FLOAT16 ? (double)pick(-1000, 1000) / 1000 : (double)pick(-9, 9));
 }
 
 static double unit(int dtype) {
-    return dtype == FA_T_FLOAT16 ? 1e-3 : dtype == FA_T_BFLOAT16 ? 8e-3 : dtype == FA_T_FLOAT32 ? 1e-6 : dtype == FA_T_FLOAT64 ? 1e-14 : 0;
+    return dtype == FA_T_FLOAT16    ? 1e-3
+           : dtype == FA_T_BFLOAT16 ? 8e-3
+           : dtype == FA_T_FLOAT32  ? 1e-6
+           : dtype == FA_T_FLOAT64  ? 1e-14
+                                    : 0;
 }
 
 static bool near(double got, double want, double size, int dtype) {
@@ -94,7 +113,13 @@ static bool near(double got, double want, double size, int dtype) {
 }
 
 /* ---- matrix product ---- */
-typedef struct gemm_case { int64_t m, n, k, batch[2]; int compute, type[4]; bool added, in_place; int act; double alpha, beta; } gemm_case;
+typedef struct gemm_case {
+    int64_t m, n, k, batch[2];
+    int compute, type[4];
+    bool added, in_place;
+    int act;
+    double alpha, beta;
+} gemm_case;
 
 /* Strides of a matrix in memory: as it is, turned, with gaps, or repeated over the batch. Returns elements needed. */
 static int64_t lay_out(fa_plan_view *v, const int64_t *batch, int64_t rows, int64_t cols, bool fixed_columns) {
@@ -116,7 +141,8 @@ static double at(char *const *p, const fa_plan *plan, int v, int64_t b0, int64_t
 }
 
 static void check_gemm(const forms *f, const gemm_case *c) {
-    fa_plan plan = {.n = {c->m, c->n, c->k, c->act, c->batch[0] * c->batch[1], 2, (fa_i64)c->alpha, (fa_i64)c->beta}, .f = {c->alpha, c->beta}};
+    fa_plan plan = {.n = {c->m, c->n, c->k, c->act, c->batch[0] * c->batch[1], 2, (fa_i64)c->alpha, (fa_i64)c->beta},
+                    .f = {c->alpha, c->beta}};
     plan.groups = plan.n[4] * ((c->m + 63) / 64) * ((c->n + 63) / 64);
     int64_t room[4];
     char *p[8] = {NULL}, *want_start;
@@ -154,8 +180,9 @@ static void check_gemm(const forms *f, const gemm_case *c) {
                 const double got = at(p, &plan, 0, b0, b1, i, j);
                 const double size = c->type[0] >= FA_T_FLOAT32 ? 2 * sqrt((double)c->k) : 0;
                 if (!near(got, *w, size, c->type[0] >= FA_T_FLOAT16 && c->type[0] < FA_T_FLOAT32 ? c->type[0] : c->compute))
-                    fail_msg("gemm %s [%ld %ld %ld] types %d %d %d %d, element %ld %ld: %.9g, expected %.9g", form_name[form], (long)c->m, (long)c->k,
-                             (long)c->n, c->type[0], c->type[1], c->type[2], c->type[3], (long)i, (long)j, got, *w);
+                    fail_msg("gemm %s [%ld %ld %ld] types %d %d %d %d, element %ld %ld: %.9g, expected %.9g", form_name[form],
+                             (long)c->m, (long)c->k, (long)c->n, c->type[0], c->type[1], c->type[2], c->type[3], (long)i, (long)j,
+                             got, *w);
             }
     }
     if (p[3] != p[0]) free(p[3]);
@@ -168,17 +195,25 @@ static const forms gemm_forms[3] = {FORMS(gemm_f32), FORMS(gemm_f64), FORMS(gemm
 static void gemm_random(void **unused) {
     (void)unused;
     static const int compute[3] = {FA_T_FLOAT32, FA_T_FLOAT64, FA_T_INT64};
-    static const int small_float[3] = {FA_T_FLOAT16, FA_T_BFLOAT16, FA_T_FLOAT32}, small_int[3] = {FA_T_INT32, FA_T_UINT8, FA_T_INT64};
+    static const int small_float[3] = {FA_T_FLOAT16, FA_T_BFLOAT16, FA_T_FLOAT32},
+                     small_int[3] = {FA_T_INT32, FA_T_UINT8, FA_T_INT64};
     for (int round = 0; round < 900; round++) {
         const int which = round % 3;
         const int64_t limit = round % 10 == 0 ? 150 : round % 10 < 5 ? 40 : 9;
-        gemm_case c = {.m = pick(1, limit), .n = pick(1, limit), .k = pick(round % 50 == 0 ? 0 : 1, limit), .batch = {1, 1}, .compute = compute[which]};
+        gemm_case c = {.m = pick(1, limit),
+                       .n = pick(1, limit),
+                       .k = pick(round % 50 == 0 ? 0 : 1, limit),
+                       .batch = {1, 1},
+                       .compute = compute[which]};
         if (pick(0, 3) == 0) c.m = 1;
         if (pick(0, 3) == 0) c.n = 1;
         if (pick(0, 3) == 0) c.batch[0] = pick(1, 3), c.batch[1] = pick(1, 3);
         for (int v = 0; v < 4; v++) c.type[v] = compute[which];
         if (pick(0, 3) == 0)
-            for (int v = 0; v < 4; v++) c.type[v] = which == 0 ? small_float[pick(0, 2)] : which == 2 ? small_int[v ? pick(0, 2) : 2] : pick(FA_T_FLOAT32, FA_T_FLOAT64);
+            for (int v = 0; v < 4; v++)
+                c.type[v] = which == 0   ? small_float[pick(0, 2)]
+                            : which == 2 ? small_int[v ? pick(0, 2) : 2]
+                                         : pick(FA_T_FLOAT32, FA_T_FLOAT64);
         c.added = pick(0, 1), c.in_place = c.added && pick(0, 1), c.act = which < 2 && pick(0, 1);
         c.alpha = pick(0, 1) ? 1 : -2, c.beta = pick(0, 2) == 0 ? 0 : pick(0, 1) ? 1 : 3;
         if (c.in_place) c.type[3] = c.type[0];
@@ -190,19 +225,32 @@ static void gemm_random(void **unused) {
 /* Sizes at which the ways change: panels, chunks, the split of k, threads. */
 static void gemm_large(void **unused) {
     (void)unused;
-    static const int64_t sizes[][3] = {{225, 33, 70}, {14, 513, 801}, {57, 129, 1700}, {1, 700, 900}, {700, 1, 900}, {3, 97, 1300}, {449, 515, 40}, {230, 1030, 5}};
+    static const int64_t sizes[][3] = {{225, 33, 70}, {14, 513, 801}, {57, 129, 1700}, {1, 700, 900},
+                                       {700, 1, 900}, {3, 97, 1300},  {449, 515, 40},  {230, 1030, 5}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int which = 0; which < 3; which++)
             for (int turn = 0; turn < 3; turn++) {
                 const int type = which == 0 ? FA_T_FLOAT32 : which == 1 ? FA_T_FLOAT64 : FA_T_INT64;
-                gemm_case c = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .batch = {1, 1}, .compute = type, .type = {type, type, type, type},
-                    .added = turn, .alpha = 1, .beta = 1, .act = which < 2 && turn == 2};
+                gemm_case c = {.m = sizes[i][0],
+                               .n = sizes[i][1],
+                               .k = sizes[i][2],
+                               .batch = {1, 1},
+                               .compute = type,
+                               .type = {type, type, type, type},
+                               .added = turn,
+                               .alpha = 1,
+                               .beta = 1,
+                               .act = which < 2 && turn == 2};
                 check_gemm(&gemm_forms[which], &c);
             }
 }
 
 /* ---- convolution ---- */
-typedef struct conv_case { int64_t images, c, h, w, o, k[2], stride[2], padding[2], dilation[2], groups; int which, type[4]; bool bias; } conv_case;
+typedef struct conv_case {
+    int64_t images, c, h, w, o, k[2], stride[2], padding[2], dilation[2], groups;
+    int which, type[4];
+    bool bias;
+} conv_case;
 static const forms conv_forms[3][2] = {{FORMS(conv2d_f32), FORMS(conv2d_f64)}, {FORMS(conv2d_input_f32), FORMS(conv2d_input_f64)},
                                        {FORMS(conv2d_weight_f32), FORMS(conv2d_weight_f64)}};
 static const char *conv_name[3] = {"conv2d", "conv2d_input", "conv2d_weight"};
@@ -215,7 +263,8 @@ static void convolve_naive(const fa_i64 *n, int direction, const double *x, cons
             for (int64_t i = 0; i < n[5]; i++) for (int64_t j = 0; j < n[6]; j++) {
                 const int64_t iy = oy * n[9] - n[11] + i * n[13], ix = ox * n[10] - n[12] + j * n[14];
                 if (iy < 0 || iy >= n[2] || ix < 0 || ix >= n[3]) continue;
-                const int64_t at_x = ((b * n[1] + o / og * cg + c) * n[2] + iy) * n[3] + ix, at_w = ((o * cg + c) * n[5] + i) * n[6] + j;
+                const int64_t at_x = ((b * n[1] + o / og * cg + c) * n[2] + iy) * n[3] + ix,
+                              at_w = ((o * cg + c) * n[5] + i) * n[6] + j;
                 const int64_t at_y = ((b * n[4] + o) * n[7] + oy) * n[8] + ox;
                 if (direction == 0) sum[at_y] += x[at_x] * w[at_w];
                 else if (direction == 1) sum[at_x] += y[at_y] * w[at_w];
@@ -230,10 +279,12 @@ static double *as_double(const char *p, int dtype, int64_t n) {
 }
 
 static void check_conv(const conv_case *c, int direction) {
-    fa_plan plan = {.n = {c->images, c->c, c->h, c->w, c->o, c->k[0], c->k[1], 0, 0, c->stride[0], c->stride[1], c->padding[0], c->padding[1],
-        c->dilation[0], c->dilation[1], c->groups}};
-    for (int s = 0; s < 2; s++) plan.n[7 + s] = (plan.n[2 + s] + 2 * c->padding[s] - c->dilation[s] * (c->k[s] - 1) - 1) / c->stride[s] + 1;
-    const int64_t nx = c->images * c->c * c->h * c->w, nw = c->o * (c->c / c->groups) * c->k[0] * c->k[1], ny = c->images * c->o * plan.n[7] * plan.n[8];
+    fa_plan plan = {.n = {c->images, c->c, c->h, c->w, c->o, c->k[0], c->k[1], 0, 0, c->stride[0], c->stride[1], c->padding[0],
+                          c->padding[1], c->dilation[0], c->dilation[1], c->groups}};
+    for (int s = 0; s < 2; s++)
+        plan.n[7 + s] = (plan.n[2 + s] + 2 * c->padding[s] - c->dilation[s] * (c->k[s] - 1) - 1) / c->stride[s] + 1;
+    const int64_t nx = c->images * c->c * c->h * c->w, nw = c->o * (c->c / c->groups) * c->k[0] * c->k[1],
+                  ny = c->images * c->o * plan.n[7] * plan.n[8];
     const int64_t counts[3][4] = {{ny, nx, nw, c->o}, {nx, ny, nw, c->c}, {nw, ny, nx, 0}};
     const int64_t *count = counts[direction];
     char *p[8] = {NULL};
@@ -244,7 +295,8 @@ static void check_conv(const conv_case *c, int direction) {
         plan.view[v].dtype = c->type[v];
     }
     plan.groups = direction == 2 ? count[0] : (count[0] + 255) / 256;
-    double *want = calloc((size_t)count[0] + 1, sizeof(double)), *one = as_double(p[1], c->type[1], count[1]), *two = as_double(p[2], c->type[2], count[2]);
+    double *want = calloc((size_t)count[0] + 1, sizeof(double)), *one = as_double(p[1], c->type[1], count[1]),
+           *two = as_double(p[2], c->type[2], count[2]);
     convolve_naive(plan.n, direction, direction == 0 ? one : two, two, one, want);
     if (plan.view[3].kind) {
         const int64_t channels = direction == 0 ? c->o : c->c, plane = count[0] / c->images / channels;
@@ -253,14 +305,18 @@ static void check_conv(const conv_case *c, int direction) {
     for (int form = 0; form < 4; form++) {
         if (!machine_has(form)) continue;
         memset(p[0], 0x5a, (size_t)count[0] * 8);
-        run_form(&conv_forms[direction][c->which], form, &plan, p, 1, (size_t[]){(size_t)count[0] * fa_dtype_size((fa_dtype)c->type[0])});
+        run_form(&conv_forms[direction][c->which], form, &plan, p, 1,
+                 (size_t[]){(size_t)count[0] * fa_dtype_size((fa_dtype)c->type[0])});
         for (int64_t i = 0; i < count[0]; i++) {
             const double got = fa_load_f64(p[0], c->type[0], i);
             if (!near(got, want[i], 20, c->type[0]))
-                fail_msg("%s %s images %ld, %ld -> %ld channels, %ld x %ld by %ld x %ld, stride %ld %ld, padding %ld %ld, dilation %ld %ld, groups %ld: "
-                         "element %ld is %.9g, expected %.9g", conv_name[direction], form_name[form], (long)c->images, (long)c->c, (long)c->o, (long)c->h,
-                         (long)c->w, (long)c->k[0], (long)c->k[1], (long)c->stride[0], (long)c->stride[1], (long)c->padding[0], (long)c->padding[1],
-                         (long)c->dilation[0], (long)c->dilation[1], (long)c->groups, (long)i, got, want[i]);
+                fail_msg(
+                    "%s %s images %ld, %ld -> %ld channels, %ld x %ld by %ld x %ld, stride %ld %ld, padding %ld %ld, "
+                    "dilation %ld %ld, groups %ld: "
+                    "element %ld is %.9g, expected %.9g",
+                    conv_name[direction], form_name[form], (long)c->images, (long)c->c, (long)c->o, (long)c->h, (long)c->w,
+                    (long)c->k[0], (long)c->k[1], (long)c->stride[0], (long)c->stride[1], (long)c->padding[0],
+                    (long)c->padding[1], (long)c->dilation[0], (long)c->dilation[1], (long)c->groups, (long)i, got, want[i]);
         }
     }
     for (int v = 0; v < 4; v++) free(p[v]);
@@ -271,12 +327,16 @@ static void conv_random(void **unused) {
     (void)unused;
     static const int stores[3] = {FA_T_FLOAT16, FA_T_BFLOAT16, FA_T_FLOAT32};
     for (int round = 0; round < 500; round++) {
-        conv_case c = {.images = pick(1, round % 9 == 0 ? 20 : 3), .groups = pick(0, 2) ? 1 : pick(1, 4), .which = round % 2, .bias = pick(0, 1)};
+        conv_case c = {.images = pick(1, round % 9 == 0 ? 20 : 3),
+                       .groups = pick(0, 2) ? 1 : pick(1, 4),
+                       .which = round % 2,
+                       .bias = pick(0, 1)};
         c.c = c.groups * pick(1, 5), c.o = c.groups * pick(1, round % 7 == 0 ? 40 : 10);
         c.h = pick(1, 14), c.w = pick(1, round % 5 == 0 ? 50 : 14);
         for (int s = 0; s < 2; s++) {
             const int64_t side = s ? c.w : c.h;
-            c.k[s] = pick(1, 4), c.stride[s] = pick(0, 1) ? 1 : pick(1, 3), c.padding[s] = pick(0, 1) ? 0 : pick(0, 4), c.dilation[s] = pick(0, 2) ? 1 : pick(1, 3);
+            c.k[s] = pick(1, 4), c.stride[s] = pick(0, 1) ? 1 : pick(1, 3), c.padding[s] = pick(0, 1) ? 0 : pick(0, 4),
+            c.dilation[s] = pick(0, 2) ? 1 : pick(1, 3);
             while (c.dilation[s] * (c.k[s] - 1) + 1 > side + 2 * c.padding[s]) c.padding[s]++;
         }
         for (int v = 0; v < 4; v++) c.type[v] = c.which ? FA_T_FLOAT64 : FA_T_FLOAT32;
@@ -286,21 +346,19 @@ static void conv_random(void **unused) {
     }
 }
 
-/* Sizes that networks have. */
+/* Sizes that networks have: images, channels, side, output channels, window, stride, padding, groups. */
+static const int64_t usual[][8] = {{17, 1, 28, 8, 3, 1, 1, 1},  {33, 8, 8, 16, 3, 1, 1, 1},  {2, 16, 14, 100, 3, 2, 1, 1},
+                                   {2, 70, 7, 90, 1, 1, 0, 1}, {3, 24, 16, 24, 3, 1, 1, 24}};
+
 static void conv_usual(void **unused) {
     (void)unused;
     for (int which = 0; which < 2; which++) {
         const int t = which ? FA_T_FLOAT64 : FA_T_FLOAT32;
-        const conv_case cases[] = {
-            {.images = 17, .c = 1, .h = 28, .w = 28, .o = 8, .k = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1},
-            {.images = 33, .c = 8, .h = 8, .w = 8, .o = 16, .k = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1},
-            {.images = 2, .c = 16, .h = 14, .w = 14, .o = 100, .k = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1},
-            {.images = 2, .c = 70, .h = 7, .w = 7, .o = 90, .k = {1, 1}, .stride = {1, 1}, .padding = {0, 0}, .dilation = {1, 1}, .groups = 1},
-            {.images = 3, .c = 24, .h = 16, .w = 16, .o = 24, .k = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 24},
-        };
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
             for (int direction = 0; direction < 3; direction++) {
-                conv_case c = cases[i];
+                const int64_t *u = usual[i];
+                conv_case c = {.images = u[0], .c = u[1], .h = u[2], .w = u[2], .o = u[3], .k = {u[4], u[4]}, .dilation = {1, 1}};
+                c.stride[0] = c.stride[1] = u[5], c.padding[0] = c.padding[1] = u[6], c.groups = u[7];
                 c.which = which, c.bias = true;
                 for (int v = 0; v < 4; v++) c.type[v] = t;
                 check_conv(&c, direction);
@@ -309,8 +367,10 @@ static void conv_usual(void **unused) {
 }
 
 /* ---- pooling ---- */
-static const forms pool_forms[4][2] = {{FORMS(max_pool2d_f32), FORMS(max_pool2d_f64)}, {FORMS(max_pool2d_backward_f32), FORMS(max_pool2d_backward_f64)},
-                                       {FORMS(avg_pool2d_f32), FORMS(avg_pool2d_f64)}, {FORMS(avg_pool2d_backward_f32), FORMS(avg_pool2d_backward_f64)}};
+static const forms pool_forms[4][2] = {{FORMS(max_pool2d_f32), FORMS(max_pool2d_f64)},
+                                       {FORMS(max_pool2d_backward_f32), FORMS(max_pool2d_backward_f64)},
+                                       {FORMS(avg_pool2d_f32), FORMS(avg_pool2d_f64)},
+                                       {FORMS(avg_pool2d_backward_f32), FORMS(avg_pool2d_backward_f64)}};
 static const char *pool_name[4] = {"max_pool2d", "max_pool2d_backward", "avg_pool2d", "avg_pool2d_backward"};
 
 /* x: input, values: output, at: indices; or back: values are added to x. */
@@ -340,7 +400,8 @@ static void pool_naive(const fa_i64 *n, bool max, bool back, double *x, double *
 }
 
 /* kernel: which of the four; all that is written is compared, the indices exactly. */
-static void check_pool(fa_plan *plan, int kernel, int which, int type_x, int type_y, const double *x, const double *g, const int64_t *want_at) {
+static void check_pool(fa_plan *plan, int kernel, int which, int type_x, int type_y, const double *x, const double *g,
+                       const int64_t *want_at) {
     const fa_i64 *n = plan->n;
     const bool max = kernel < 2, back = kernel % 2;
     const int64_t nx = n[0] * n[1] * n[2], ny = n[0] * n[3] * n[4], nout = back ? nx : ny, nin = back ? ny : nx;
@@ -349,7 +410,8 @@ static void check_pool(fa_plan *plan, int kernel, int which, int type_x, int typ
     int64_t *at = malloc((size_t)ny * 8 + 8);
     memcpy(at, want_at, (size_t)ny * 8);
     memset(plan->view, 0, sizeof plan->view);
-    if (max) p[back ? 2 : 1] = (char *)at, plan->view[back ? 2 : 1].kind = FA_VIEW_TENSOR, plan->view[back ? 2 : 1].dtype = FA_T_INT64;
+    if (max)
+        p[back ? 2 : 1] = (char *)at, plan->view[back ? 2 : 1].kind = FA_VIEW_TENSOR, plan->view[back ? 2 : 1].dtype = FA_T_INT64;
     p[in] = malloc((size_t)nin * 8 + 1);
     plan->view[0].kind = plan->view[in].kind = FA_VIEW_TENSOR, plan->view[0].dtype = type_out, plan->view[in].dtype = type_in;
     for (int64_t i = 0; i < nin; i++) fa_store_f64(p[in], type_in, i, back ? g[i] : x[i]);
@@ -362,13 +424,16 @@ static void check_pool(fa_plan *plan, int kernel, int which, int type_x, int typ
         if (!machine_has(form)) continue;
         if (max && !back) memset(at, 0x5a, (size_t)ny * 8);
         memset(p[0], 0x5a, (size_t)nout * 8);
-        run_form(&pool_forms[kernel][which], form, plan, p, max && !back ? 2 : 1, (size_t[]){(size_t)nout * fa_dtype_size((fa_dtype)type_out), (size_t)ny * 8});
+        run_form(&pool_forms[kernel][which], form, plan, p, max && !back ? 2 : 1,
+                 (size_t[]){(size_t)nout * fa_dtype_size((fa_dtype)type_out), (size_t)ny * 8});
         for (int64_t i = 0; i < nout; i++) {
             const double got = fa_load_f64(p[0], type_out, i);
             if (!near(got, want[i], 1, type_out) || (max && !back && at[i] != expected_at[i]))
-                fail_msg("%s %s %ld x %ld, window %ld %ld, stride %ld %ld, padding %ld %ld, %ld %ld: element %ld is %.9g, expected %.9g", pool_name[kernel],
-                         form_name[form], (long)n[1], (long)n[2], (long)n[5], (long)n[6], (long)n[7], (long)n[8], (long)n[9], (long)n[10], (long)n[11],
-                         (long)n[12], (long)i, got, want[i]);
+                fail_msg(
+                    "%s %s %ld x %ld, window %ld %ld, stride %ld %ld, padding %ld %ld, %ld %ld: "
+                         "element %ld is %.9g, expected %.9g",
+                    pool_name[kernel], form_name[form], (long)n[1], (long)n[2], (long)n[5], (long)n[6], (long)n[7], (long)n[8],
+                    (long)n[9], (long)n[10], (long)n[11], (long)n[12], (long)i, got, want[i]);
         }
     }
     free(p[0]), free(p[in]), free(at), free(read), free(want), free(expected_at);
@@ -393,7 +458,8 @@ static void pool_random(void **unused) {
             if (ceil_mode && (n[3 + s] - 1) * n[7 + s] >= n[1 + s] + n[9 + s]) n[3 + s]--;
         }
         const int64_t nx = n[0] * n[1] * n[2], ny = n[0] * n[3] * n[4];
-        double *x = malloc(sizeof(double) * (size_t)nx), *y = malloc(sizeof(double) * (size_t)ny), *g = malloc(sizeof(double) * (size_t)ny);
+        double *x = malloc(sizeof(double) * (size_t)nx), *y = malloc(sizeof(double) * (size_t)ny),
+               *g = malloc(sizeof(double) * (size_t)ny);
         int64_t *at = calloc((size_t)ny, 8);
         for (int64_t i = 0; i < nx; i++) x[i] = (double)pick(-8, 8) / 4; /* many equal maxima */
         if (round % 7 == 0) x[pick(0, nx - 1)] = NAN, x[pick(0, nx - 1)] = NAN, x[pick(0, nx - 1)] = -INFINITY;
@@ -406,7 +472,8 @@ static void pool_random(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gemm_random), cmocka_unit_test(gemm_large), cmocka_unit_test(conv_random), cmocka_unit_test(conv_usual), cmocka_unit_test(pool_random),
+        cmocka_unit_test(gemm_random), cmocka_unit_test(gemm_large),  cmocka_unit_test(conv_random),
+        cmocka_unit_test(conv_usual),  cmocka_unit_test(pool_random),
     };
     return cmocka_run_group_tests_name("heavy", tests, NULL, NULL);
 }

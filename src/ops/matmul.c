@@ -1,13 +1,13 @@
-/* Matrix products: batches that broadcast, and a layer's product with its bias and relu in one go (kernels/gemm.k.h). Transposes and
- * broadcasts are strides here; nothing is copied but an input of fa_linear whose rows have no common stride. */
+/* Matrix products: batches that broadcast, and a layer's product with its bias and relu in one go (kernels/gemm.k.h). Transposes
+ * and broadcasts are strides here; nothing is copied but an input of fa_linear whose rows have no common stride. */
 #include "ops.h"
 #include "ops_gen.h"
 
 /* ---- the plan ---- */
 
 /* A matrix of the plan; its batch strides follow. t gives memory and type. */
-static fa_plan_view *matrix(fa_plan *plan, int k, const fa_tensor *t, int batch, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride)
-{
+static fa_plan_view *matrix(fa_plan *plan, int k, const fa_tensor *t, int batch, int64_t rows, int64_t cols, int64_t row_stride,
+                            int64_t col_stride) {
     fa_plan_view *v = &plan->view[k];
     v->kind = FA_VIEW_TENSOR;
     v->dtype = t->dtype, v->writes = k == 0, v->ndim = batch + 2;
@@ -42,36 +42,46 @@ static bool run(fa_plan *plan, fa_tensor *const *operands, int n, const char *op
 static bool no_bool(const char *op, const fa_tensor *t)
 {
     if (FAI_LIKELY(t->dtype != FA_BOOL)) return true;
-    return fai_fail(FA_ERR_UNSUPPORTED, op, "\"addmm_impl_%s\" not implemented for 'Bool'. Numbers can be multiplied: fa_cast(t, FA_FLOAT32)",
+    return fai_fail(FA_ERR_UNSUPPORTED, op,
+                    "\"addmm_impl_%s\" not implemented for 'Bool'. Numbers can be multiplied: fa_cast(t, FA_FLOAT32)",
                     fai_on_cpu(t) ? "cpu_" : "cuda");
 }
 
 static bool same_dtype(const char *op, const fa_tensor *a, const fa_tensor *b)
 {
     if (FAI_LIKELY(a->dtype == b->dtype)) return true;
-    static const char *c_name[FA_DTYPE_COUNT] = {"", "bool", "unsigned char", "signed char", "short", "int", "long", "c10::Half", "c10::BFloat16",
-                                                 "float", "double"};
-    return fai_fail(FA_ERR_RUNTIME, op, "expected m1 and m2 to have the same dtype, but got: %s != %s. Matrix products do not promote: convert one of "
-                    "them, as by fa_cast(b, FA_%s)", c_name[a->dtype], c_name[b->dtype], a->dtype == FA_FLOAT64 ? "FLOAT64" : "FLOAT32");
+    static const char *c_name[FA_DTYPE_COUNT] = {"",     "bool",      "unsigned char", "signed char", "short", "int",
+                                                 "long", "c10::Half", "c10::BFloat16", "float",       "double"};
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "expected m1 and m2 to have the same dtype, but got: %s != %s. Matrix products do not promote: convert one of "
+        "them, as by fa_cast(b, FA_%s)",
+        c_name[a->dtype], c_name[b->dtype], a->dtype == FA_FLOAT64 ? "FLOAT64" : "FLOAT32");
 }
 
 static void *no_product(const char *op, int64_t rows, int64_t k, int64_t k2, int64_t cols)
 {
-    return fai_fail(FA_ERR_RUNTIME, op, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld). The columns of the first must be as many as "
-                    "the rows of the second: %lld and %lld here", (long long)rows, (long long)k, (long long)k2, (long long)cols, (long long)k, (long long)k2);
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld). The columns of the first must be as many as "
+        "the rows of the second: %lld and %lld here",
+        (long long)rows, (long long)k, (long long)k2, (long long)cols, (long long)k, (long long)k2);
 }
 
 static bool multiplies(const char *op, const fa_tensor *a, const fa_tensor *b)
 {
     const int da = a->ndim, db = b->ndim;
     if (da < 2 || db < 2)
-        return fai_fail(FA_ERR_RUNTIME, op, "%s must be a matrix, but it has %d dimensions. fa_matmul takes vectors too", da < 2 ? "self" : "mat2", da < 2 ? da : db);
+        return fai_fail(FA_ERR_RUNTIME, op, "%s must be a matrix, but it has %d dimensions. fa_matmul takes vectors too",
+                        da < 2 ? "self" : "mat2", da < 2 ? da : db);
     if (!no_bool(op, a) || !same_dtype(op, a, b)) return false;
     if (a->size[da - 1] == b->size[db - 2]) return true;
     if (da > 2 && db > 2)
-        return fai_fail(FA_ERR_RUNTIME, op, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: [%lld, %lld]. The columns of "
-                        "the first matrices must be as many as the rows of the second ones", (long long)b->size[db - 3], (long long)a->size[da - 1],
-                        (long long)b->size[db - 3], (long long)b->size[db - 2]);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: [%lld, %lld]. The columns of "
+            "the first matrices must be as many as the rows of the second ones",
+            (long long)b->size[db - 3], (long long)a->size[da - 1], (long long)b->size[db - 3], (long long)b->size[db - 2]);
     int64_t rows = 1;
     for (int i = 0; i < da - 1; i++) rows *= a->size[i];
     return no_product(op, rows, a->size[da - 1], b->size[db - 2], b->size[db - 1]);
@@ -86,8 +96,11 @@ static bool broadcast_batch(const char *op, const fa_tensor *a, const fa_tensor 
         const int ia = i - (batch - (a->ndim - 2)), ib = i - (batch - (b->ndim - 2));
         const int64_t sa = ia < 0 ? 1 : a->size[ia], sb = ib < 0 ? 1 : b->size[ib];
         if (sa != sb && sa != 1 && sb != 1)
-            return fai_fail(FA_ERR_RUNTIME, op, "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d. Leading "
-                            "dimensions of a product broadcast: they are equal, or 1", (long long)sa, (long long)sb, i);
+            return fai_fail(
+                FA_ERR_RUNTIME, op,
+                "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d. Leading "
+                "dimensions of a product broadcast: they are equal, or 1",
+                (long long)sa, (long long)sb, i);
         size[i] = sa == 1 ? sb : sa;
     }
     return true;
@@ -145,13 +158,19 @@ static bool linear_fits(const char *op, const fa_tensor *input, const fa_tensor 
     if (weight->ndim != 2)
         return fai_fail(FA_ERR_RUNTIME, op, "weight must be a matrix [out, in], but it has %d dimensions", weight->ndim);
     if (input->ndim < 1)
-        return fai_fail(FA_ERR_RUNTIME, op, "both arguments to linear need to be at least 1D, but they are 0D and 2D: the last dimension of input is multiplied");
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "both arguments to linear need to be at least 1D, but they are 0D and 2D: the last dimension of input is multiplied");
     if (!no_bool(op, input)) return false;
     if (bias ? input->dtype != weight->dtype || bias->dtype != weight->dtype : input->dtype != weight->dtype) {
         if (!bias || input->dtype != weight->dtype)
-            return fai_fail(FA_ERR_RUNTIME, op, "mat1 and mat2 must have the same dtype, but got %s and %s. Convert the input or the layer: fa_cast, fa_module_to",
-                            fai_dtype_title((fa_dtype)input->dtype), fai_dtype_title((fa_dtype)weight->dtype));
-        return fai_fail(FA_ERR_RUNTIME, op, "self and mat2 must have the same dtype, but got %s and %s: bias and weight are of one type",
+            return fai_fail(
+                FA_ERR_RUNTIME, op,
+                "mat1 and mat2 must have the same dtype, but got %s and %s. "
+                "Convert the input or the layer: fa_cast, fa_module_to",
+                fai_dtype_title((fa_dtype)input->dtype), fai_dtype_title((fa_dtype)weight->dtype));
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "self and mat2 must have the same dtype, but got %s and %s: bias and weight are of one type",
                         fai_dtype_title((fa_dtype)bias->dtype), fai_dtype_title((fa_dtype)weight->dtype));
     }
     const int64_t k = input->size[input->ndim - 1], out = weight->size[0];
@@ -159,8 +178,11 @@ static bool linear_fits(const char *op, const fa_tensor *input, const fa_tensor 
     if (bias && (bias->ndim > 1 || (bias->ndim == 1 && bias->size[0] != out && bias->size[0] != 1))) {
         char shape[96];
         fai_text_shape(shape, sizeof shape, bias->ndim, bias->size);
-        return fai_fail(FA_ERR_RUNTIME, op, "The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton dimension 1. bias has one "
-                        "element for each row of weight: shape [%lld], not %s", (long long)out, (long long)bias->size[0], (long long)out, shape);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton dimension 1. "
+            "bias has one element for each row of weight: shape [%lld], not %s",
+            (long long)out, (long long)bias->size[0], (long long)out, shape);
     }
     return true;
 }
@@ -181,11 +203,16 @@ static fa_tensor *linear(const char *op, fa_tensor *input, fa_tensor *weight, fa
     matrix(&plan, 0, c, 0, m, n, n, 1);
     matrix(&plan, 1, input, 0, m, k, d > 1 ? input->stride[d - 2] : k, input->stride[d - 1]);
     matrix(&plan, 2, weight, 0, k, n, weight->stride[1], weight->stride[0]);
-    if (bias) matrix(&plan, 3, bias, 0, m, n, 0, bias->ndim == 1 && bias->size[0] > 1 ? bias->stride[0] : bias->ndim == 1 && n == 1);
+    if (bias)
+        matrix(&plan, 3, bias, 0, m, n, 0, bias->ndim == 1 && bias->size[0] > 1 ? bias->stride[0] : bias->ndim == 1 && n == 1);
     sizes(&plan, m, n, k, 1, 0);
     plan.n[3] = activation;
     return run(&plan, (fa_tensor *const[4]){c, input, weight, bias}, bias ? 4 : 3, op) ? c : NULL;
 }
 
-fa_tensor *fai_linear_forward(fa_tensor *input, fa_tensor *weight, fa_tensor *bias) { return linear("linear", input, weight, bias, 0); }
-fa_tensor *fai_linear_relu_forward(fa_tensor *input, fa_tensor *weight, fa_tensor *bias) { return linear("linear_relu", input, weight, bias, 1); }
+fa_tensor *fai_linear_forward(fa_tensor *input, fa_tensor *weight, fa_tensor *bias) {
+    return linear("linear", input, weight, bias, 0);
+}
+fa_tensor *fai_linear_relu_forward(fa_tensor *input, fa_tensor *weight, fa_tensor *bias) {
+    return linear("linear_relu", input, weight, bias, 1);
+}

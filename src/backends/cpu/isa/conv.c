@@ -1,5 +1,5 @@
-/* Convolution on the CPU, for float32 and float64. The plan is described in kernels/conv.k.h; conv_real.h holds the forward direction and
- * the derivative towards the input, conv_weight.h the derivative towards the weight. */
+/* Convolution on the CPU, for float32 and float64. The plan is described in kernels/conv.k.h; conv_real.h holds the forward
+ * direction and the derivative towards the input, conv_weight.h the derivative towards the weight. */
 #define FA_SUFFIX _f32
 #define REAL float
 #define FA_F32 1

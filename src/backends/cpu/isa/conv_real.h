@@ -1,9 +1,10 @@
 /* Convolution and its derivative towards the input for one type, without im2col. conv.c includes it for f32 and f64.
  *
- * The source (the input, or the gradient of the output) is copied once into a field with zeros around it, its rows and columns sorted
- * by their remainder modulo the stride. In that field every tap of the weight is a constant distance: with output positions numbered
- * through whole rows of the field, p = row * field width + column, the product of a tile of outputs is a matrix product whose row k of B
- * begins at field + table[k] + p. A few of the positions are no outputs (row ends); they are computed and dropped.
+ * The source (the input, or the gradient of the output) is copied once into a field with zeros around it, its rows and columns
+ * sorted by their remainder modulo the stride. In that field every tap of the weight is a constant distance: with output
+ * positions numbered through whole rows of the field, p = row * field width + column, the product of a tile of outputs is a
+ * matrix product whose row k of B begins at field + table[k] + p. A few of the positions are no outputs (row ends); they are
+ * computed and dropped.
  *
  * The derivative towards the input with stride s falls into s x s lattices of inputs, each of which is such a convolution of the
  * gradient by some of the taps. Without padding and stride the source itself is the field. */
@@ -104,17 +105,20 @@ static const N(conv_tile_function) N(conv_tiles)[TILE_ROWS][2] = {
 /* ---- one group of one image ---- */
 
 /* `rows` lines of outputs, made side by side, to where a spread lattice or another storage type wants them. */
-static void N(store_spread)(const N(conv) *job, const lattice *l, const REAL *from, int64_t from_row, int64_t p0, int cols, int64_t rows, int64_t plane) {
+static void N(store_spread)(const N(conv) *job, const lattice *l, const REAL *from, int64_t from_row, int64_t p0, int cols,
+                            int64_t rows, int64_t plane) {
     const int dtype = job->plan->view[0].dtype;
     for (int j = 0; j < cols; j++) {
         const int64_t i = (p0 + j) / job->x.length, x = (p0 + j) % job->x.length;
         if (x >= l->cols) continue;
         const int64_t at = (l->row + i * l->step_y) * job->out_width + l->col + x * l->step_x;
-        for (int64_t r = 0; r < rows; r++) STORE(job->pointers[0], dtype, (plane + r) * job->out_height * job->out_width + at, from[r * from_row + j]);
+        for (int64_t r = 0; r < rows; r++)
+            STORE(job->pointers[0], dtype, (plane + r) * job->out_height * job->out_width + at, from[r * from_row + j]);
     }
 }
 
-static void N(conv_lattice)(const N(conv) *job, const lattice *l, const REAL *field, int64_t first_plane, int64_t first_bias, int64_t o0, int64_t o1) {
+static void N(conv_lattice)(const N(conv) *job, const lattice *l, const REAL *field, int64_t first_plane, int64_t first_bias,
+                            int64_t o0, int64_t o1) {
     const int64_t plane_size = job->out_height * job->out_width;
     const REAL *weights = (const REAL *)(const void *)l->weights;
     const N(place) *places = (const N(place) *)(const void *)l->places;
@@ -165,12 +169,14 @@ static void N(conv_tasks)(void *context, int64_t begin, int64_t end) {
         memset(field, 0, room);
     }
     for (int64_t task = begin; task < end; task++) {
-        const int64_t chunk = task % job->chunks, group = task / job->chunks % job->groups, image = task / job->chunks / job->groups;
+        const int64_t chunk = task % job->chunks, group = task / job->chunks % job->groups,
+                      image = task / job->chunks / job->groups;
         const char *from = job->pointers[1] + (image * job->groups + group) * job->sources * plane * size;
         const REAL *use = (const REAL *)(const void *)from;
         if (!job->in_place) {
             if (filled != task / job->chunks)
-                for (int64_t c = 0; c < job->sources; c++) N(fill_field)(field + c * area, from + c * plane * size, source->dtype, &job->y, &job->x);
+                for (int64_t c = 0; c < job->sources; c++)
+                    N(fill_field)(field + c * area, from + c * plane * size, source->dtype, &job->y, &job->x);
             filled = task / job->chunks;
             use = field;
         }
@@ -202,7 +208,8 @@ static void N(pack_lattice)(const N(conv) *job, lattice *l, const taps *ty, cons
                         for (int64_t o = o0, rows; o < o1; o += rows) {
                             rows = block_of_rows(o - o0, o1 - o0, TILE_ROWS);
                             for (int64_t r = 0; r < rows; r++) {
-                                const int64_t line = ty->back ? (g * job->sources + c) * job->outputs + o + r : (g * job->outputs + o + r) * job->sources + c;
+                                const int64_t line = ty->back ? (g * job->sources + c) * job->outputs + o + r
+                                                              : (g * job->outputs + o + r) * job->sources + c;
                                 weights[(g * job->outputs + o) * l->k + k * rows + r] =
                                     LOAD(job->pointers[2], view->dtype, (line * ty->kernel + i) * tx->kernel + j);
                             }
@@ -294,7 +301,8 @@ static bool N(convolve)(const fa_plan *plan, char *const *pointers, bool back) {
     char *base = fai_cpu_scratch_take(room);
     if (!base) return false;
     N(prepare)(&job, &ty, &tx, base);
-    const double work = (double)job.out_chunk * (double)(job.sources * ty.kernel * tx.kernel) * (double)(job.out_height * job.out_width);
+    const double work =
+        (double)job.out_chunk * (double)(job.sources * ty.kernel * tx.kernel) * (double)(job.out_height * job.out_width);
     const int64_t grain = work * 4 < 1 << 20 ? (int64_t)((1 << 18) / (work + 1)) + 1 : 1;
     fai_parallel(job.images * job.groups * job.chunks, grain, N(conv_tasks), &job);
     fai_cpu_scratch_give(base, room);

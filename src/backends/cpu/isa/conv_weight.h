@@ -1,9 +1,10 @@
 /* The derivative of convolution towards the weight, for one type. Included after conv_real.h, whose field it uses.
  *
- * With the gradient of the output laid out in rows as wide as the field's, zeros in the gaps, the derivative of one weight is a dot
- * product of two lines in memory: gradient[o] and field + table[k]. A tile of 4 outputs by several taps runs along them, over all images of
- * a block, before lanes are added up. Images are split into parts by shape alone and the parts' sums are added in order, so threads
- * don't show. (A gap is a product with 0: an infinity in the input may give NaN where a loop over outputs only would not.) */
+ * With the gradient of the output laid out in rows as wide as the field's, zeros in the gaps, the derivative of one weight is a
+ * dot product of two lines in memory: gradient[o] and field + table[k]. A tile of 4 outputs by several taps runs along them, over
+ * all images of a block, before lanes are added up. Images are split into parts by shape alone and the parts' sums are added in
+ * order, so threads don't show. (A gap is a product with 0: an infinity in the input may give NaN where a loop over outputs only
+ * would not.) */
 
 #if FAI_VECTOR_BYTES == 64
 #define DOT_TAPS 6
@@ -19,10 +20,14 @@ typedef struct N(weight_job) {
     REAL *sums;                    /* [parts][all outputs][k] */
 } N(weight_job);
 
-typedef struct N(lines) { const REAL *gradient, *field; int64_t gradient_row, gradient_image, field_image, images, length; } N(lines);
+typedef struct N(lines) {
+    const REAL *gradient, *field;
+    int64_t gradient_row, gradient_image, field_image, images, length;
+} N(lines);
 
 /* sums[o * k + t] += dot(gradient line o, field line t) for `used` of 4 (or 1) outputs and `count` taps. */
-INLINE void N(dot_tile)(const int outputs, const int count, const N(lines) *l, const int64_t *table, REAL *sums, int64_t k, int used) {
+INLINE void N(dot_tile)(const int outputs, const int count, const N(lines) *l, const int64_t *table, REAL *sums, int64_t k,
+                        int used) {
     N(vec) sum[DOT_OUTPUTS][DOT_TAPS];
     UNROLL
     for (int o = 0; o < outputs; o++) {
@@ -55,9 +60,10 @@ INLINE void N(dot_tile)(const int outputs, const int count, const N(lines) *l, c
     }
 }
 
-#define DOT_TILE(outputs, count)                                                                                                            \
-    static __attribute__((noinline)) void N(dot_tile_##outputs##_##count)(const N(lines) *l, const int64_t *table, REAL *sums, int64_t k, int used) { \
-        N(dot_tile)(outputs, count, l, table, sums, k, used);                                                                               \
+#define DOT_TILE(outputs, count)                                                                                               \
+    static __attribute__((noinline)) void N(dot_tile_##outputs##_##count)(const N(lines) *l, const int64_t *table, REAL *sums, \
+                                                                          int64_t k, int used) {                               \
+        N(dot_tile)(outputs, count, l, table, sums, k, used);                                                                  \
     }
 typedef void (*N(dot_function))(const N(lines) *l, const int64_t *table, REAL *sums, int64_t k, int used);
 #define DOT_TILES(count) DOT_TILE(1, count) DOT_TILE(4, count)
@@ -125,10 +131,12 @@ static void N(weight_tasks)(void *context, int64_t begin, int64_t end) {
             const int64_t images = end_image - image < job->block ? end_image - image : job->block;
             for (int64_t i = 0; i < images; i++) {
                 for (int64_t s = 0; s < c->sources; s++)
-                    N(fill_field)(field + i * c->field + s * area, c->pointers[2] + (((image + i) * c->groups + group) * c->sources + s) * in_bytes,
-                                  view[2].dtype, &c->y, &c->x);
+                    N(fill_field)(field + i * c->field + s * area,
+                                  c->pointers[2] + (((image + i) * c->groups + group) * c->sources + s) * in_bytes, view[2].dtype,
+                                  &c->y, &c->x);
                 N(fill_gradient)(c, gradient + i * gradient_image, job->positions,
-                                 c->pointers[1] + ((image + i) * c->groups * c->outputs + first) * out_bytes, view[1].dtype, outputs);
+                                 c->pointers[1] + ((image + i) * c->groups * c->outputs + first) * out_bytes, view[1].dtype,
+                                 outputs);
             }
             const N(lines) lines = {gradient, field, job->positions, gradient_image, c->field, images, job->positions};
             N(dot_all)(job, &lines, outputs, sums);
@@ -165,10 +173,17 @@ static void N(choose_parts)(N(weight_job) *job) {
 
 static bool N(convolve_weight)(const fa_plan *plan, char *const *pointers) {
     const fa_i64 *n = plan->n;
-    N(weight_job) job = {.conv = {.plan = plan, .pointers = pointers, .images = n[0], .groups = n[15], .sources = n[1] / n[15], .outputs = n[4] / n[15],
-        .out_height = n[7], .out_width = n[8]}};
+    N(weight_job) job = {.conv = {.plan = plan,
+                                  .pointers = pointers,
+                                  .images = n[0],
+                                  .groups = n[15],
+                                  .sources = n[1] / n[15],
+                                  .outputs = n[4] / n[15],
+                                  .out_height = n[7],
+                                  .out_width = n[8]}};
     N(conv) *c = &job.conv;
-    if (c->images <= 0 || c->out_height <= 0 || c->out_width <= 0 || c->sources <= 0 || c->outputs <= 0) return false; /* sums of nothing */
+    if (c->images <= 0 || c->out_height <= 0 || c->out_width <= 0 || c->sources <= 0 || c->outputs <= 0)
+        return false; /* sums of nothing */
     const taps ty = N(side_of)(c, false, 0, &c->y), tx = N(side_of)(c, false, 1, &c->x);
     c->field = c->sources * c->y.phases * c->x.phases * c->y.length * c->x.length;
     c->out_chunk = c->images * c->groups < 16 || c->outputs > 64 ? 32 : c->outputs;
@@ -177,12 +192,14 @@ static bool N(convolve_weight)(const fa_plan *plan, char *const *pointers) {
     job.k = c->sources * ty.kernel * tx.kernel;
     job.positions = ((c->out_height - 1) * c->x.length + c->out_width + LANES - 1) / LANES * LANES;
     N(choose_parts)(&job);
-    const size_t sums = sizeof(REAL) * (size_t)(job.parts * c->groups * c->outputs * job.k), room = sums + sizeof(int64_t) * (size_t)job.k + 64;
+    const size_t sums = sizeof(REAL) * (size_t)(job.parts * c->groups * c->outputs * job.k),
+                 room = sums + sizeof(int64_t) * (size_t)job.k + 64;
     job.sums = fai_cpu_scratch_take(room);
     if (!job.sums) return false;
     job.table = (int64_t *)(void *)((char *)job.sums + ((sums + 63) & ~(size_t)63));
     for (int64_t k = 0; k < job.k; k++)
-        job.table[k] = field_at(&c->y, &c->x, k / (ty.kernel * tx.kernel), k / tx.kernel % ty.kernel * ty.dilation, k % tx.kernel * tx.dilation);
+        job.table[k] = field_at(&c->y, &c->x, k / (ty.kernel * tx.kernel), k / tx.kernel % ty.kernel * ty.dilation,
+                                k % tx.kernel * tx.dilation);
     const double work = (double)job.part * (double)(c->out_chunk * job.k) * (double)job.positions;
     const int64_t grain = work * 4 < 1 << 20 ? (int64_t)((1 << 18) / (work + 1)) + 1 : 1;
     fai_parallel(job.parts * c->groups * c->chunks, grain, N(weight_tasks), &job);

@@ -24,7 +24,8 @@ INLINE int64_t floor_divide(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b
 
 /* Indices i of a phase with 0 <= i * phases + phase - before < source. */
 INLINE void side_inside(const side *s, int64_t phase, int64_t *first, int64_t *end) {
-    int64_t low = -floor_divide(phase - s->before, s->phases), high = floor_divide(s->source - 1 + s->before - phase, s->phases) + 1;
+    int64_t low = -floor_divide(phase - s->before, s->phases),
+            high = floor_divide(s->source - 1 + s->before - phase, s->phases) + 1;
     *first = low < 0 ? 0 : low;
     *end = high > s->length ? s->length : high;
 }

@@ -93,7 +93,8 @@ static void N(direct)(const N(problem) *p) {
     N(mask) mask;
     int64_t j = 0;
     if (p->m == 1)
-        for (; j + 4 * LANES <= p->n; j += 4 * LANES, s.b += 4 * LANES, N(advance_columns)(&t, 4 * LANES)) N(tile_1_4)(&s, &t, N(first)(LANES));
+        for (; j + 4 * LANES <= p->n; j += 4 * LANES, s.b += 4 * LANES, N(advance_columns)(&t, 4 * LANES))
+            N(tile_1_4)(&s, &t, N(first)(LANES));
     for (; j < p->n; j += TILE_COLS, s.b += TILE_COLS, N(advance_columns)(&t, TILE_COLS)) {
         const int vectors = N(strip)(p->n - j, &mask);
         N(strip_direct)(p->m, vectors, mask, &s, &t);
@@ -211,7 +212,8 @@ static void N(rows_packed)(const N(problem) *p, const REAL *b, REAL *a) {
     for (int64_t i0 = 0; i0 < p->m; i0 += CHUNK_ROWS) {
         const int64_t rows = p->m - i0 < CHUNK_ROWS ? p->m - i0 : CHUNK_ROWS;
         for (int64_t i = 0; i < rows; i += PACKED_ROWS)
-            N(pack_a)(a + i * depth, p->s.a + (i0 + i) * p->s.a_row, p->s.a_row, p->s.a_col, rows - i < PACKED_ROWS ? (int)(rows - i) : PACKED_ROWS, depth);
+            N(pack_a)(a + i * depth, p->s.a + (i0 + i) * p->s.a_row, p->s.a_row, p->s.a_col,
+                      rows - i < PACKED_ROWS ? (int)(rows - i) : PACKED_ROWS, depth);
         for (int64_t j = 0; j < p->n; j += TILE_COLS) {
             const int cols = p->n - j < TILE_COLS ? (int)(p->n - j) : TILE_COLS;
             N(source) s = {.k = depth, .b = b + j * depth};
@@ -272,7 +274,8 @@ static void N(packed)(const N(problem) *p) {
             part.s.b += j0 * p->b_col;
             N(advance_columns)(&part.t, j0);
             for (int64_t j = 0; j < part.n; j += TILE_COLS)
-                N(pack_b)(b + j * part.s.k, part.s.b + j * p->b_col, p->s.b_row, p->b_col, part.n - j < TILE_COLS ? (int)(part.n - j) : TILE_COLS, part.s.k);
+                N(pack_b)(b + j * part.s.k, part.s.b + j * p->b_col, p->s.b_row, p->b_col,
+                          part.n - j < TILE_COLS ? (int)(part.n - j) : TILE_COLS, part.s.k);
             if (pack_rows) N(rows_packed)(&part, b, b + k_part * chunk);
             else N(rows_unpacked)(&part, b);
         }
@@ -304,7 +307,8 @@ static void N(dots)(int64_t m, const N(source) *s, const N(target) *t) {
         }
         if (whole < s->k) {
             UNROLL
-            for (int r = 0; r < DOT_ROWS; r++) odd[r] = N(fma)(N(load_some)(a[r] + whole, mask), N(load_some)(x + whole, mask), odd[r]);
+            for (int r = 0; r < DOT_ROWS; r++)
+                odd[r] = N(fma)(N(load_some)(a[r] + whole, mask), N(load_some)(x + whole, mask), odd[r]);
         }
         for (int r = 0; r < DOT_ROWS && i0 + r < m; r++) {
             REAL v = N(fma1)(t->alpha, N(total)(even[r] + odd[r]), 0);

@@ -1,4 +1,5 @@
-/* From a plan (kernels/gemm.k.h describes it) to products: batches, storage types, threads. Included per type after gemm_real.h. */
+/* From a plan (kernels/gemm.k.h describes it) to products: batches, storage types, threads. Included per type after gemm_real.h.
+ */
 
 typedef struct N(job) {
     const fa_plan *plan;
@@ -9,7 +10,8 @@ typedef struct N(job) {
     int64_t m, n, row_chunk, col_chunk, rows_in, cols_in; /* chunk sizes and how many make one matrix */
 } N(job);
 
-/* A matrix of another storage type as one of REAL without gaps; row and col become its strides: what ran along memory still does. */
+/* A matrix of another storage type as one of REAL without gaps; row and col become its strides: what ran along memory still does.
+ */
 static void N(widen)(REAL *to, const char *from, int dtype, int64_t rows, int64_t cols, int64_t *row, int64_t *col) {
     const bool across = *row == 1 && *col != 1;
     const int64_t lines = across ? cols : rows, length = across ? rows : cols;
@@ -30,7 +32,8 @@ static void N(plain_any)(const N(job) *job, N(problem) *p, const char *a, const 
         for (int64_t j = 0; j < p->n; j++) {
             REAL sum = 0;
             for (int64_t k = 0; k < p->s.k; k++)
-                sum = N(fma1)(LOAD(a, view[1].dtype, i * p->s.a_row + k * p->s.a_col), LOAD(b, view[2].dtype, k * p->s.b_row + j * p->b_col), sum);
+                sum = N(fma1)(LOAD(a, view[1].dtype, i * p->s.a_row + k * p->s.a_col),
+                              LOAD(b, view[2].dtype, k * p->s.b_row + j * p->b_col), sum);
             REAL v = N(fma1)(p->t.alpha, sum, 0);
             if (d) v = N(fma1)(job->beta, LOAD(d, view[3].dtype, i * p->t.d_row + j * d_col), v);
             STORE(c, view[0].dtype, i * p->t.c_row + j, p->t.act == 1 && v <= 0 ? 0 : v);
@@ -48,7 +51,8 @@ static void N(spread)(N(problem) *p, const char *d, int dtype, int64_t d_col) {
 }
 
 /* Part of one matrix whose operands have other storage types: copies of REAL, the product, one rounding at the end. */
-static void N(run_converted)(const N(job) *job, N(problem) *p, const char *a, const char *b, char *c, const char *d, int64_t d_col) {
+static void N(run_converted)(const N(job) *job, N(problem) *p, const char *a, const char *b, char *c, const char *d,
+                             int64_t d_col) {
     const fa_plan_view *view = job->plan->view;
     const int64_t m = p->m, n = p->n, k = p->s.k;
     const size_t room = sizeof(REAL) * (size_t)(m * k + k * n + m * n);
@@ -67,7 +71,8 @@ static void N(run_converted)(const N(job) *job, N(problem) *p, const char *a, co
     if (d) N(spread)(&q, d, view[3].dtype, d_col);
     N(product)(&q, job->way);
     for (int64_t i = 0; i < m; i++)
-        FAI_NAME(N(fai_cpu_store))(c + i * p->t.c_row * (int64_t)fa_dtype_size((fa_dtype)view[0].dtype), view[0].dtype, q.t.c + i * n, n);
+        FAI_NAME(N(fai_cpu_store))
+        (c + i * p->t.c_row * (int64_t)fa_dtype_size((fa_dtype)view[0].dtype), view[0].dtype, q.t.c + i * n, n);
     fai_cpu_scratch_give(copy, room);
 }
 
@@ -110,10 +115,12 @@ static void N(run_part)(const N(job) *job, int64_t matrix, int64_t i0, int64_t i
 static void N(run_tasks)(void *context, int64_t begin, int64_t end) {
     const N(job) *job = context;
     while (begin < end) {
-        const int64_t row = begin % job->rows_in, col = begin / job->rows_in % job->cols_in, matrix = begin / (job->rows_in * job->cols_in);
+        const int64_t row = begin % job->rows_in, col = begin / job->rows_in % job->cols_in,
+                      matrix = begin / (job->rows_in * job->cols_in);
         const int64_t run = job->rows_in - row < end - begin ? job->rows_in - row : end - begin;
         const int64_t i1 = (row + run) * job->row_chunk, j1 = (col + 1) * job->col_chunk;
-        N(run_part)(job, matrix, row * job->row_chunk, i1 < job->m ? i1 : job->m, col * job->col_chunk, j1 < job->n ? j1 : job->n);
+        N(run_part)(job, matrix, row * job->row_chunk, i1 < job->m ? i1 : job->m, col * job->col_chunk,
+                    j1 < job->n ? j1 : job->n);
         begin += run;
     }
 }
@@ -127,7 +134,8 @@ static bool N(same_types)(const fa_plan *plan, bool added) {
 }
 
 void FAI_NAME(N(fai_cpu_gemm))(const fa_plan *plan, char *const *pointers) {
-    N(job) job = {.plan = plan, .pointers = pointers, .nb = (int)plan->n[5], .m = plan->n[0], .n = plan->n[1], .rows_in = 1, .cols_in = 1};
+    N(job) job = {
+        .plan = plan, .pointers = pointers, .nb = (int)plan->n[5], .m = plan->n[0], .n = plan->n[1], .rows_in = 1, .cols_in = 1};
 #ifdef FA_I64
     job.alpha = plan->n[6];
     job.beta = plan->n[7];
@@ -140,9 +148,14 @@ void FAI_NAME(N(fai_cpu_gemm))(const fa_plan *plan, char *const *pointers) {
     job.added = plan->view[3].kind != FA_VIEW_NONE && job.beta != 0;
     job.converted = !N(same_types)(plan, job.added);
     const fa_plan_view *view = plan->view;
-    N(problem) whole = {.m = m, .n = n, .b_col = view[2].stride[job.nb + 1],
+    N(problem) whole = {
+        .m = m,
+        .n = n,
+        .b_col = view[2].stride[job.nb + 1],
         .s = {.k = k, .a_row = view[1].stride[job.nb], .a_col = view[1].stride[job.nb + 1], .b_row = view[2].stride[job.nb]},
-        .t = {.c_row = view[0].stride[job.nb], .d = job.added ? (const REAL *)(const void *)pointers[3] : NULL, .d_row = view[3].stride[job.nb]}};
+        .t = {.c_row = view[0].stride[job.nb],
+              .d = job.added ? (const REAL *)(const void *)pointers[3] : NULL,
+              .d_row = view[3].stride[job.nb]}};
     job.way = N(choose)(&whole);
     job.row_chunk = m;
     job.col_chunk = n;
@@ -167,7 +180,8 @@ void FAI_NAME(N(fai_cpu_gemm))(const fa_plan *plan, char *const *pointers) {
         job.col_chunk = CHUNK_COLS;
         job.rows_in = (m + CHUNK_ROWS - 1) / CHUNK_ROWS;
         job.cols_in = (n + CHUNK_COLS - 1) / CHUNK_COLS;
-        const double task = (double)(m < CHUNK_ROWS ? m : CHUNK_ROWS) * (double)(n < CHUNK_COLS ? n : CHUNK_COLS) * (double)(k + 1);
+        const double task =
+            (double)(m < CHUNK_ROWS ? m : CHUNK_ROWS) * (double)(n < CHUNK_COLS ? n : CHUNK_COLS) * (double)(k + 1);
         if (task < (double)TASK_WORK) grain = (int64_t)((double)TASK_WORK / task) + 1;
     } else grain = (int64_t)((double)TASK_WORK / work) + 1;
     fai_parallel(batch * job.rows_in * job.cols_in, grain, N(run_tasks), &job);

@@ -1,5 +1,5 @@
-/* Pooling on the CPU, for float32 and float64. The plan is described in kernels/pool.k.h, whose C build also serves where there is no
- * memory for converted planes. */
+/* Pooling on the CPU, for float32 and float64. The plan is described in kernels/pool.k.h, whose C build also serves where there
+ * is no memory for converted planes. */
 #define FA_SUFFIX _f32
 #define REAL float
 #define FA_F32 1

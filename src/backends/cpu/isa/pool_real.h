@@ -1,6 +1,6 @@
-/* Pooling for one type; pool.c includes it for f32 and f64. Outputs of a row are made side by side, STRIP at a time, tap after tap, so
- * that the loops vectorise; a tap that falls outside for the first or last outputs is run for the others only. Sums have the order
- * that the text has. Other storage types are converted plane by plane. */
+/* Pooling for one type; pool.c includes it for f32 and f64. Outputs of a row are made side by side, STRIP at a time, tap after
+ * tap, so that the loops vectorise; a tap that falls outside for the first or last outputs is run for the others only. Sums have
+ * the order that the text has. Other storage types are converted plane by plane. */
 
 #define STRIP 128
 
@@ -22,13 +22,15 @@ typedef struct N(pool) {
 
 /* Outputs x with 0 <= x * stride + shift < width. */
 static void N(span)(int64_t shift, int64_t stride, int64_t width, int64_t outputs, int64_t *first, int64_t *end) {
-    const int64_t low = shift >= 0 ? 0 : (-shift + stride - 1) / stride, high = width - shift <= 0 ? 0 : (width - shift + stride - 1) / stride;
+    const int64_t low = shift >= 0 ? 0 : (-shift + stride - 1) / stride,
+                  high = width - shift <= 0 ? 0 : (width - shift + stride - 1) / stride;
     *first = low;
     *end = high < outputs ? high : outputs;
 }
 
 /* ---- maximum ---- */
-INLINE void N(max_tap)(REAL *restrict best, N(tap_id) *restrict tap, const REAL *restrict row, int64_t n, const int64_t stride, N(tap_id) id) {
+INLINE void N(max_tap)(REAL *restrict best, N(tap_id) *restrict tap, const REAL *restrict row, int64_t n, const int64_t stride,
+                       N(tap_id) id) {
     for (int64_t i = 0; i < n; i++) {
         const REAL v = row[i * stride], b = best[i];
         const N(tap_id) t = tap[i];
@@ -83,8 +85,8 @@ static void N(max_back_plane)(const N(pool) *job, const REAL *from, REAL *to, in
 
 /* ---- mean ---- */
 static REAL N(divisor)(const N(pool) *job, int64_t y, int64_t x) {
-    return N(pool_divisor)(y * job->stride_y - job->pad_y, x * job->stride_x - job->pad_x, job->window_y, job->window_x, job->height, job->width,
-                           job->pad_y, job->pad_x, job->plan->n[11], job->plan->n[12]);
+    return N(pool_divisor)(y * job->stride_y - job->pad_y, x * job->stride_x - job->pad_x, job->window_y, job->window_x,
+                           job->height, job->width, job->pad_y, job->pad_x, job->plan->n[11], job->plan->n[12]);
 }
 
 INLINE void N(sum_tap)(REAL *restrict sum, const REAL *restrict row, int64_t n, const int64_t stride) {
@@ -96,7 +98,8 @@ static void N(avg_plane)(const N(pool) *job, const REAL *from, REAL *to, int64_t
     for (int64_t y = 0; y < job->oh; y++) {
         REAL *sum = to + y * job->ow;
         for (int64_t x = 0; x < job->ow; x++) sum[x] = 0;
-        const int64_t y0 = y * job->stride_y - job->pad_y, y1 = y0 + job->window_y < job->height ? y0 + job->window_y : job->height;
+        const int64_t y0 = y * job->stride_y - job->pad_y,
+                      y1 = y0 + job->window_y < job->height ? y0 + job->window_y : job->height;
         for (int64_t at_y = y0 > 0 ? y0 : 0; at_y < y1; at_y++)
             for (int64_t j = 0; j < job->window_x; j++) {
                 int64_t first, end;
@@ -116,7 +119,8 @@ static void N(avg_back_plane)(const N(pool) *job, const REAL *from, REAL *to, in
     (void)plane;
     for (int64_t i = 0; i < job->out_size; i++) to[i] = 0;
     for (int64_t y = 0; y < job->oh; y++) {
-        const int64_t y0 = y * job->stride_y - job->pad_y, y1 = y0 + job->window_y < job->height ? y0 + job->window_y : job->height;
+        const int64_t y0 = y * job->stride_y - job->pad_y,
+                      y1 = y0 + job->window_y < job->height ? y0 + job->window_y : job->height;
         for (int64_t x = 0; x < job->ow; x += STRIP) {
             const int64_t count = job->ow - x < STRIP ? job->ow - x : STRIP;
             for (int64_t i = 0; i < count; i++) share[i] = from[y * job->ow + x + i] / N(divisor)(job, y, x + i);
@@ -161,8 +165,20 @@ typedef void N(pool_text)(const fa_plan *plan, char *const *pointers, fa_i64 gro
 static void N(pool_run)(const fa_plan *plan, char *const *pointers, bool back, int from,
                         void (*plane)(const N(pool) *job, const REAL *from, REAL *to, int64_t plane), N(pool_text) *text) {
     const fa_i64 *n = plan->n;
-    N(pool) job = {.plan = plan, .pointers = pointers, .height = n[1], .width = n[2], .oh = n[3], .ow = n[4], .window_y = n[5], .window_x = n[6],
-        .stride_y = n[7], .stride_x = n[8], .pad_y = n[9], .pad_x = n[10], .plane = plane, .from = from};
+    N(pool) job = {.plan = plan,
+                   .pointers = pointers,
+                   .height = n[1],
+                   .width = n[2],
+                   .oh = n[3],
+                   .ow = n[4],
+                   .window_y = n[5],
+                   .window_x = n[6],
+                   .stride_y = n[7],
+                   .stride_x = n[8],
+                   .pad_y = n[9],
+                   .pad_x = n[10],
+                   .plane = plane,
+                   .from = from};
     job.in_size = back ? job.oh * job.ow : job.height * job.width;
     job.out_size = back ? job.height * job.width : job.oh * job.ow;
     const int64_t work = job.height * job.width + job.oh * job.ow * job.window_y * job.window_x;

@@ -1,8 +1,8 @@
 /* The heart of matrix product and convolution: a tile of C, `rows` x `vectors` accumulators that stay in registers while k runs.
  * Included per type after vector.h. rows and vectors are constants at every use, so the loops over them unroll.
  *
- * A is read one number at a time with any strides. Row k of B begins at b + k * b_row, or at b + table[k] where a table is given (a
- * convolution's taps), and holds its columns side by side; the last vector of a row is read under a mask. */
+ * A is read one number at a time with any strides. Row k of B begins at b + k * b_row, or at b + table[k] where a table is given
+ * (a convolution's taps), and holds its columns side by side; the last vector of a row is read under a mask. */
 
 #if FAI_VECTOR_BYTES == 64
 #define TILE_ROWS 8      /* of a tile whose A lies where the caller left it */
@@ -46,8 +46,8 @@ typedef struct N(target) {
     int act;
 } N(target);
 
-INLINE void N(accumulate)(N(vec) (*restrict sum)[TILE_VECTORS_MAX], const int rows, const int vectors, const bool tabled, const bool masked,
-                          const N(source) *s, N(mask) mask) {
+INLINE void N(accumulate)(N(vec) (*restrict sum)[TILE_VECTORS_MAX], const int rows, const int vectors, const bool tabled,
+                          const bool masked, const N(source) *s, N(mask) mask) {
     const REAL *a = s->a, *b = s->b;
     const int64_t a_row = s->a_row, a_col = s->a_col, b_row = s->b_row;
     const int64_t *table = s->table;
@@ -60,7 +60,8 @@ INLINE void N(accumulate)(N(vec) (*restrict sum)[TILE_VECTORS_MAX], const int ro
         const REAL *from = tabled ? b + *table++ : b;
         N(vec) right[TILE_VECTORS_MAX];
         UNROLL
-        for (int j = 0; j < vectors; j++) right[j] = masked && j == vectors - 1 ? N(load_some)(from + j * LANES, mask) : N(load)(from + j * LANES);
+        for (int j = 0; j < vectors; j++)
+            right[j] = masked && j == vectors - 1 ? N(load_some)(from + j * LANES, mask) : N(load)(from + j * LANES);
         UNROLL
         for (int i = 0; i < rows; i++) {
             const N(vec) left = N(all)(a[i * a_row]);
@@ -84,7 +85,8 @@ INLINE N(vec) N(activate)(N(vec) v, int act) {
     return v;
 }
 
-INLINE void N(finish)(N(vec) (*restrict sum)[TILE_VECTORS_MAX], const int rows, const int vectors, int used_rows, const N(target) *t, N(mask) mask) {
+INLINE void N(finish)(N(vec) (*restrict sum)[TILE_VECTORS_MAX], const int rows, const int vectors, int used_rows,
+                      const N(target) *t, N(mask) mask) {
     const N(vec) alpha = N(all)(t->alpha), beta = N(all)(t->beta), zero = {0};
     REAL *c = t->c;
     const REAL *d = t->d;

@@ -1,5 +1,5 @@
-/* Vectors of one element type for the instruction set at hand. Included once per type, after FA_SUFFIX, REAL and FA_F32, FA_F64 or
- * FA_I64 are defined as for the kernels' texts; N(vec) is then a full vector, N(mask) tells which lanes of one are used.
+/* Vectors of one element type for the instruction set at hand. Included once per type, after FA_SUFFIX, REAL and FA_F32, FA_F64
+ * or FA_I64 are defined as for the kernels' texts; N(vec) is then a full vector, N(mask) tells which lanes of one are used.
  * Arithmetic is GCC's vector arithmetic; only multiply-add, masked access and compaction need an intrinsic. */
 
 #ifndef FAI_VECTOR_ONCE
@@ -70,12 +70,16 @@ INLINE void N(put_some)(REAL *p, N(mask) m, N(vec) v) { _mm512_mask_storeu_epi64
 #elif defined(__AVX2__)
 typedef __m256i N(mask);
 #ifdef FA_F32
-INLINE N(mask) N(first)(int count) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+INLINE N(mask) N(first)(int count) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 INLINE N(vec) N(load_some)(const REAL *p, N(mask) m) { return (N(vec))_mm256_maskload_ps(p, m); }
 INLINE void N(put_some)(REAL *p, N(mask) m, N(vec) v) { _mm256_maskstore_ps(p, m, (__m256)v); }
 #else
 INLINE N(mask) N(first)(int count) { return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3)); }
-INLINE N(vec) N(load_some)(const REAL *p, N(mask) m) { return (N(vec))_mm256_maskload_epi64((const long long *)(const void *)p, m); }
+INLINE N(vec) N(load_some)(const REAL *p, N(mask) m) {
+    return (N(vec))_mm256_maskload_epi64((const long long *)(const void *)p, m);
+}
 INLINE void N(put_some)(REAL *p, N(mask) m, N(vec) v) { _mm256_maskstore_epi64((long long *)(void *)p, m, (__m256i)v); }
 #endif
 #else
@@ -166,9 +170,11 @@ INLINE void N(transpose4)(const REAL *const from[4], REAL *to, int64_t to_row) {
 #if defined(FA_F32) && FAI_VECTOR_BYTES >= 32
 #define TURN_WIDE 1
 #if defined(__AVX512F__)
-#define FOUR_LINES(i)                                                                                                                    \
-    _mm512_insertf32x4(_mm512_insertf32x4(_mm512_insertf32x4(_mm512_castps128_ps512(_mm_loadu_ps(line[i] + k)), _mm_loadu_ps(line[i + 4] + k), 1), \
-                                          _mm_loadu_ps(line[i + 8] + k), 2), _mm_loadu_ps(line[i + 12] + k), 3)
+#define FOUR_LINES(i)                                                                                           \
+    _mm512_insertf32x4(_mm512_insertf32x4(_mm512_insertf32x4(_mm512_castps128_ps512(_mm_loadu_ps(line[i] + k)), \
+                                                             _mm_loadu_ps(line[i + 4] + k), 1),                 \
+                                          _mm_loadu_ps(line[i + 8] + k), 2),                                    \
+                       _mm_loadu_ps(line[i + 12] + k), 3)
 #define WIDE(f) _mm512_##f
 typedef __m512 fai_wide;
 typedef __m512d fai_wide_pairs;
