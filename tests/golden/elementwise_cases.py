@@ -110,35 +110,35 @@ def special(row, f, numbers):
 
 
 def scalars(row, f, numbers):
-    """The last operand a number, of each category."""
+    """The last operand a number, of each category; in float64 one that float32 does not hold, with both derivatives."""
     last = row.args[-1]
     low, high = row.domain[-1]
-    for value in (True, 2, (low + high) / 2 + 0.25):
+    middle = (low + high) / 2
+    wanted = [(value, types) for value in (True, 2, middle + 0.25) for types in groups(row)] + [(middle + 0.3, ("float64",))]
+    for value, types in wanted:
         if row.types != "any" and (value is True or not low <= value <= high):
             continue
-        for types in groups(row):
-            whole = types not in (F, H)
-            if row.types == "int" and isinstance(value, float) or row.name.endswith("_element"):
-                continue
-            args = {a: operand(row, i, (2, 3), whole) for i, a in enumerate(row.args[:-1])}
+        if row.types == "int" and isinstance(value, float) or row.name.endswith("_element"):
+            continue
+        args = {a: operand(row, i, (2, 3), types[0] not in F + H) for i, a in enumerate(row.args[:-1])}
 
-            def call(last_value=value, **k):
-                wide = any(k[a].dtype == torch.float64 for a in row.args[:-1])
-                return f(**{**k, **numbers, last: torch.tensor(last_value, dtype=torch.float64 if wide else None)})
+        def call(last_value=value, **k):
+            wide = any(k[a].dtype == torch.float64 for a in row.args[:-1])
+            return f(**{**k, **numbers, last: torch.tensor(last_value, dtype=torch.float64 if wide else None)})
 
-            case(
-                row.name + "_scalar",
-                call,
-                types,
-                "cs",
-                ulp=row.ulp,
-                near=CANCELS.get(row.name),
-                grad=types == F and bool(row.backward),
-                second=False,
-                **args,
-                **{last: V(value)},
-                **numbers,
-            )
+        case(
+            row.name + "_scalar",
+            call,
+            types,
+            "cs",
+            ulp=row.ulp,
+            near=CANCELS.get(row.name),
+            grad=types[0] in F and bool(row.backward),
+            second=types[0] == "float64",
+            **args,
+            **{last: V(value)},
+            **numbers,
+        )
 
 
 def promotion():
