@@ -15,7 +15,8 @@ typedef struct fa_tensors fa_tensors;
 FA_API fa_tensors *fa_tensors_new(void);
 FA_API bool fa_tensors_add(fa_tensors *tensors, const char *name, fa_tensor *t); /* a name that is there already is an error */
 FA_API fa_tensor *fa_tensors_get(const fa_tensors *tensors, const char *name);   /* borrowed; none of that name is an error */
-FA_API fa_tensor *fa_tensors_find(const fa_tensors *tensors, const char *name);  /* borrowed; NULL, and no error, if there is none */
+FA_API fa_tensor *fa_tensors_find(const fa_tensors *tensors,
+                                  const char *name); /* borrowed; NULL, and no error, if there is none */
 FA_API int64_t fa_tensors_count(const fa_tensors *tensors);
 FA_API const char *fa_tensors_name_at(const fa_tensors *tensors, int64_t i);     /* lives as long as tensors */
 FA_API fa_tensor *fa_tensors_at(const fa_tensors *tensors, int64_t i);           /* borrowed */
@@ -47,7 +48,8 @@ FA_API fa_tensors *fa_load_safetensors_with(const char *path, const fa_load_opti
 
 #ifndef __cplusplus
 #define FA_LOAD_OPTIONS(...) (&(fa_load_options){.struct_size = sizeof(fa_load_options), __VA_ARGS__})
-#define fa_save_npz(path, tensors, ...) fa_save_npz_with((path), (tensors), &(fa_npz_options){.struct_size = sizeof(fa_npz_options), __VA_ARGS__})
+#define fa_save_npz(path, tensors, ...) \
+    fa_save_npz_with((path), (tensors), &(fa_npz_options){.struct_size = sizeof(fa_npz_options), __VA_ARGS__})
 #define fa_load_npy(path, ...) fa_load_npy_with((path), FA_LOAD_OPTIONS(__VA_ARGS__))
 #define fa_load_npz(path, ...) fa_load_npz_with((path), FA_LOAD_OPTIONS(__VA_ARGS__))
 #define fa_load_safetensors(path, ...) fa_load_safetensors_with((path), FA_LOAD_OPTIONS(__VA_ARGS__))

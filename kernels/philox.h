@@ -1,7 +1,7 @@
 /* Philox4x32-10, and torch's rule of which element gets which of its numbers.
  *
- * A launch has T threads, 256 in each of P.groups groups. Thread t draws four words a call from the counter (offset / 4 + call, t)
- * and the seed as the key. A trip of all threads fills `group` neighbours for each thread (1; dropout: 4 or 2), so its number of
+ * A launch has T threads, 256 in each of P.groups groups. Thread t draws four words a call from the counter
+ * (offset / 4 + call, t) and the seed as the key. A trip of all threads fills `group` neighbours for each thread (1; dropout: 4 or 2), so its number of
  * draw q (4 a call, or 2 of 64 bits) belongs to element ((q / group) * T + t) * group + q % group.
  *
  *   n[0] = seed, n[1] = offset / 4, n[2] = group; numel = elements
@@ -35,7 +35,9 @@ FN fa_words fa_philox(fa_u64 seed, fa_u64 call, fa_u64 thread) {
 FN fa_u64 fa_wide_word(fa_words r, int half) { return (fa_u64)r.w[2 * half] << 32 | r.w[2 * half + 1]; }
 
 /* Of draw q: the element that gets it. */
-FN fa_i64 fa_draw_element(fa_i64 q, fa_i64 threads, fa_i64 thread, fa_i64 group) { return (q / group * threads + thread) * group + q % group; }
+FN fa_i64 fa_draw_element(fa_i64 q, fa_i64 threads, fa_i64 thread, fa_i64 group) {
+    return (q / group * threads + thread) * group + q % group;
+}
 
 /* Where element i lies. */
 FN fa_i64 fa_draw_place(const fa_plan *plan, fa_i64 i) {

@@ -16,7 +16,8 @@
 /* Four uniform numbers (two in double precision) in (0, 1]. */
 FN void N(fa_uniforms)(fa_words r, REAL *u) {
 #ifdef FA_F64
-    for (int i = 0; i < 2; ++i) u[i] = (double)(r.w[2 * i] ^ (fa_u64)r.w[2 * i + 1] << 21) * 1.1102230246251565e-16 + 5.5511151231257827e-17;
+    for (int i = 0; i < 2; ++i)
+        u[i] = (double)(r.w[2 * i] ^ (fa_u64)r.w[2 * i + 1] << 21) * 1.1102230246251565e-16 + 5.5511151231257827e-17;
 #else
     for (int i = 0; i < 4; ++i) u[i] = fa_fma_f32((float)r.w[i], 2.3283064e-10f, 2.3283064e-10f / 2.0f);
 #endif

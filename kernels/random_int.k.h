@@ -16,7 +16,8 @@ KERNEL(randint, 256) {
                 const fa_i64 i = fa_draw_element(q + k, FA_THREADS, FA_THREAD, P.n[2]);
                 fa_u64 word = wide ? fa_wide_word(r, k) : r.w[k];
                 if (range) word = wide ? word % range : (fa_u32)word % (fa_u32)range;
-                if (i < P.numel) fa_store_i64(ARG(char, 0), P.view[0].dtype, fa_draw_place(&P, i), (fa_i64)((fa_u64)P.n[3] + word));
+                if (i < P.numel)
+                    fa_store_i64(ARG(char, 0), P.view[0].dtype, fa_draw_place(&P, i), (fa_i64)((fa_u64)P.n[3] + word));
             }
         }
     }

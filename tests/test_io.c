@@ -221,7 +221,8 @@ static void ours_are_numpys_bytes(void **state) {
 
 static void numpys_archives_load(void **state) {
     (void)state;
-    fa_tensors *stored = fa_load_npz(put_file("a", npz_stored, sizeof npz_stored)), *deflated = fa_load_npz(put_file("b", npz_deflated, sizeof npz_deflated), .device = other_device());
+    fa_tensors *stored = fa_load_npz(put_file("a", npz_stored, sizeof npz_stored)),
+               *deflated = fa_load_npz(put_file("b", npz_deflated, sizeof npz_deflated), .device = other_device());
     assert_values(fa_tensors_get(stored, "a"), FA_FLOAT32, 6, counted);
     assert_values(fa_tensors_get(deflated, "a"), FA_FLOAT32, 6, counted);
     assert_values(fa_tensors_get(deflated, "b"), FA_BOOL, 2, (double[]){1, 0});
@@ -269,8 +270,11 @@ static void truncated_files_are_refused(void **state) {
 /* Every byte, changed in several ways: an error or a tensor, but nothing else. */
 static void changed_bytes_do_no_harm(void **state) {
     (void)state;
-    static const struct { format f; const unsigned char *data; size_t n; } files[] = {
-        {NPY, npy_f4, sizeof npy_f4}, {NPZ, npz_stored, sizeof npz_stored}, {NPZ, npz_deflated, sizeof npz_deflated}, {SAFETENSORS, safetensors, sizeof safetensors}};
+    static const struct { format f; const unsigned char *data; size_t n;
+    } files[] = {{NPY, npy_f4, sizeof npy_f4},
+                 {NPZ, npz_stored, sizeof npz_stored},
+                 {NPZ, npz_deflated, sizeof npz_deflated},
+                 {SAFETENSORS, safetensors, sizeof safetensors}};
     static const unsigned char change[] = {0x01, 0x80, 0xff, 0x10};
     for (size_t k = 0; k < 4; k++) {
         unsigned char *copy = malloc(files[k].n);
@@ -302,11 +306,15 @@ static void npy_header_is(const char *header, const char *error, fa_code code) {
 
 static void hostile_npy_headers(void **state) {
     (void)state;
-    npy_header_is("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 2), }", "larger than any memory", FA_ERR_FORMAT);
-    npy_header_is("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, ), }", "takes 399999999996 bytes, 0 are there", FA_ERR_FORMAT);
-    npy_header_is("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, ), }", "no tuple of sizes", FA_ERR_FORMAT);
+    npy_header_is("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 2), }", "larger than any memory",
+                  FA_ERR_FORMAT);
+    npy_header_is("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, ), }", "takes 399999999996 bytes, 0 are there",
+                  FA_ERR_FORMAT);
+    npy_header_is("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, ), }", "no tuple of sizes",
+                  FA_ERR_FORMAT);
     npy_header_is("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, ), }", "no tuple of sizes", FA_ERR_FORMAT);
-    npy_header_is("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", "more than 8 dimensions", FA_ERR_UNSUPPORTED);
+    npy_header_is("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", "more than 8 dimensions",
+                  FA_ERR_UNSUPPORTED);
     npy_header_is("{'descr': '<f4', 'fortran_order': False, }", "lacks \"shape\"", FA_ERR_FORMAT);
     npy_header_is("{'descr': '<f4', 'descr': '<f4', }", "\"descr\" twice", FA_ERR_FORMAT);
     npy_header_is("{'descr': '<f4', 'evil': 1, }", "\"evil\"", FA_ERR_FORMAT);
@@ -335,15 +343,18 @@ static void safetensors_header_is(const char *header, size_t data_bytes, const c
 
 static void hostile_safetensors_headers(void **state) {
     (void)state;
-#define ENTRY(name, dtype, shape, offsets) "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" offsets "]}"
+#define ENTRY(name, dtype, shape, offsets) \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" offsets "]}"
     safetensors_header_is("{" ENTRY("a", "F32", "1", "0,4") "}", 4, NULL, FA_OK);
     safetensors_header_is(" { " ENTRY("a\\u00fc\\ud83d\\ude00", "F32", " 1 ", " 0 , 4 ") " } ", 4, NULL, FA_OK);
     safetensors_header_is("{" ENTRY("a", "F32", "1", "0,4") "," ENTRY("b", "U8", "2", "4,6") "}", 6, NULL, FA_OK);
     safetensors_header_is("{" ENTRY("a", "F32", "2", "0,4") "}", 4, "takes 8 bytes, data_offsets give it 4", FA_ERR_FORMAT);
     safetensors_header_is("{" ENTRY("a", "F32", "1", "4,8") "}", 8, "gap at byte 0", FA_ERR_FORMAT);
     safetensors_header_is("{" ENTRY("a", "F32", "1", "0,4") "}", 5, "the tensors take 4 bytes, the file has 5", FA_ERR_FORMAT);
-    safetensors_header_is("{" ENTRY("a", "F32", "1", "0,4") "," ENTRY("b", "F32", "1", "2,6") "}", 6, "overlap at byte 2", FA_ERR_FORMAT);
-    safetensors_header_is("{" ENTRY("a", "F32", "1", "0,4") "," ENTRY("a", "F32", "1", "4,8") "}", 8, "stands for two tensors", FA_ERR_FORMAT);
+    safetensors_header_is("{" ENTRY("a", "F32", "1", "0,4") "," ENTRY("b", "F32", "1", "2,6") "}", 6, "overlap at byte 2",
+                          FA_ERR_FORMAT);
+    safetensors_header_is("{" ENTRY("a", "F32", "1", "0,4") "," ENTRY("a", "F32", "1", "4,8") "}", 8, "stands for two tensors",
+                          FA_ERR_FORMAT);
     safetensors_header_is("{" ENTRY("a", "F32", "1", "4,0") "}", 4, "data_offsets are [4, 0]", FA_ERR_FORMAT);
     safetensors_header_is("{" ENTRY("a", "F32", "1", "0,8") "}", 4, "the file has 4 bytes of data", FA_ERR_FORMAT);
     safetensors_header_is("{" ENTRY("a", "F32", "1", "-4,0") "}", 4, "whole numbers", FA_ERR_FORMAT);
@@ -522,11 +533,24 @@ static void any_allocation_may_fail(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(every_dtype_comes_back), TEST(empty_collections_come_back), TEST(one_copy_a_tensor), TEST(numpys_arrays_load),
-        TEST(ours_are_numpys_bytes), TEST(numpys_archives_load), TEST(safetensors_load), TEST(truncated_files_are_refused),
-        TEST(changed_bytes_do_no_harm), TEST(hostile_npy_headers), TEST(hostile_safetensors_headers), TEST(faults_leave_the_old_file),
-        TEST(interrupted_calls_go_on), TEST(places_that_are_none), TEST(links_stay_links), TEST(pending_errors_stop_saving_but_not_loading),
-        TEST(names_are_found), TEST(any_allocation_may_fail),
+        TEST(every_dtype_comes_back),
+        TEST(empty_collections_come_back),
+        TEST(one_copy_a_tensor),
+        TEST(numpys_arrays_load),
+        TEST(ours_are_numpys_bytes),
+        TEST(numpys_archives_load),
+        TEST(safetensors_load),
+        TEST(truncated_files_are_refused),
+        TEST(changed_bytes_do_no_harm),
+        TEST(hostile_npy_headers),
+        TEST(hostile_safetensors_headers),
+        TEST(faults_leave_the_old_file),
+        TEST(interrupted_calls_go_on),
+        TEST(places_that_are_none),
+        TEST(links_stay_links),
+        TEST(pending_errors_stop_saving_but_not_loading),
+        TEST(names_are_found),
+        TEST(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

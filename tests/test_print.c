@@ -32,7 +32,8 @@ static void prints(fa_tensor *t, const char *want) {
 }
 
 #define COUNT(type, ...) FA_SHAPE((int64_t)(sizeof((type[]){__VA_ARGS__}) / sizeof(type)))
-#define VALUES(as, ...) fa_from_data_with((double[]){__VA_ARGS__}, FA_FLOAT64, COUNT(double, __VA_ARGS__), FA_TENSOR_OPTIONS(.dtype = as))
+#define VALUES(as, ...) \
+    fa_from_data_with((double[]){__VA_ARGS__}, FA_FLOAT64, COUNT(double, __VA_ARGS__), FA_TENSOR_OPTIONS(.dtype = as))
 #define FLOATS(...) VALUES(FA_FLOAT32, __VA_ARGS__)
 #define INTS(...) fa_from_data_with((int64_t[]){__VA_ARGS__}, FA_INT64, COUNT(int64_t, __VA_ARGS__), NULL)
 
@@ -106,9 +107,11 @@ static void several_dimensions(void **state) {
     (void)state;
     prints(fa_reshape(fa_arange(0.0, 6.0, 1.0), FA_SHAPE(2, 3)), "tensor([[0., 1., 2.],\n        [3., 4., 5.]])");
     fa_tensor *cube = fa_div_scalar(fa_reshape(fa_arange(0.0, 8.0, 1.0), FA_SHAPE(2, 2, 2)), FA_NUM(3));
-    prints(cube, "tensor([[[0.0000, 0.3333],\n         [0.6667, 1.0000]],\n\n        [[1.3333, 1.6667],\n         [2.0000, 2.3333]]])");
-    prints(fa_arange(0, 40, 1), "tensor([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,\n"
-                                "        18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35,\n        36, 37, 38, 39])");
+    prints(cube,
+           "tensor([[[0.0000, 0.3333],\n         [0.6667, 1.0000]],\n\n        [[1.3333, 1.6667],\n         [2.0000, 2.3333]]])");
+    prints(fa_arange(0, 40, 1),
+           "tensor([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,\n"
+           "        18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35,\n        36, 37, 38, 39])");
     fa_tensor *matrix = fa_reshape(fa_arange(0, 4, 1), FA_SHAPE(2, 2));
     prints(fa_transpose(matrix, 0, 1), "tensor([[0, 2],\n        [1, 3]])");
 }
@@ -116,11 +119,13 @@ static void several_dimensions(void **state) {
 static void long_tensors_show_their_edges(void **state) {
     (void)state;
     prints(fa_arange(0, 1001, 1), "tensor([   0,    1,    2,  ...,  998,  999, 1000])");
-    prints(fa_zeros(FA_SHAPE(1001, 2)), "tensor([[0., 0.],\n        [0., 0.],\n        [0., 0.],\n        ...,\n        [0., 0.],\n"
-                                        "        [0., 0.],\n        [0., 0.]])");
+    prints(fa_zeros(FA_SHAPE(1001, 2)),
+           "tensor([[0., 0.],\n        [0., 0.],\n        [0., 0.],\n        ...,\n        [0., 0.],\n"
+           "        [0., 0.],\n        [0., 0.]])");
     char text[4096];
     static const char first_rows[] = "tensor([[0.0000e+00, 1.0000e+00, 2.0000e+00,  ..., 4.7000e+01, 4.8000e+01,\n"
-                                     "         4.9000e+01],\n        [5.0000e+01, 5.1000e+01, 5.2000e+01,  ..., 9.7000e+01, 9.8000e+01,\n         9.9000e+01],\n";
+                                     "         4.9000e+01],\n        [5.0000e+01, 5.1000e+01, 5.2000e+01,  ..., 9.7000e+01, "
+                                     "9.8000e+01,\n         9.9000e+01],\n";
     fa_to_text(fa_reshape(fa_arange(0.0, 2000.0, 1.0), FA_SHAPE(40, 50)), text, sizeof text);
     assert_memory_equal(text, first_rows, sizeof first_rows - 1);
 }

@@ -62,7 +62,9 @@ static void draws_are_torchs(void **state) {
         double *value = malloc((size_t)v->n * sizeof *value), sum = 0, size = 0;
         assert_true(fa_to_data(t, value, FA_FLOAT64));
         for (int64_t i = 0; i < v->n; i++) {
-            if (i < 8 && value[i] != v->first[i]) fail_msg("%s seed %llu: element %d is %a, torch's %a", v->call, (unsigned long long)v->seed, (int)i, value[i], v->first[i]);
+            if (i < 8 && value[i] != v->first[i])
+                fail_msg("%s seed %llu: element %d is %a, torch's %a", v->call, (unsigned long long)v->seed, (int)i, value[i],
+                         v->first[i]);
             sum += value[i];
             size += fabs(value[i]);
         }
@@ -144,7 +146,10 @@ static void range_excludes_its_end(void **state) {
     (void)state;
     for (fa_dtype dtype = FA_FLOAT16; dtype <= FA_FLOAT64; dtype++) {
         fa_tensor *t = fa_empty(FA_SHAPE(20000), .dtype = dtype);
-        double *value = malloc(20000 * sizeof *value), to = dtype == FA_FLOAT16 ? 1001 : dtype == FA_BFLOAT16 ? 129 : dtype == FA_FLOAT32 ? 1e7 + 1 : 1e16 + 2;
+        double *value = malloc(20000 * sizeof *value), to = dtype == FA_FLOAT16    ? 1001
+                                                            : dtype == FA_BFLOAT16 ? 129
+                                                            : dtype == FA_FLOAT32  ? 1e7 + 1
+                                                                                   : 1e16 + 2;
         double from = dtype == FA_FLOAT64 ? 1e16 : dtype == FA_FLOAT32 ? 1e7 : to - 1;
         assert_true(fai_fill_uniform("test", t, from, to, NULL));
         assert_true(fa_to_data(t, value, FA_FLOAT64));
@@ -156,14 +161,16 @@ static void range_excludes_its_end(void **state) {
 static void refused_draws_leave_the_generator_alone(void **state) {
     (void)state;
     fa_generator *g = fa_default_generator(FA_CPU);
-    fa_tensor *t = fa_empty(FA_SHAPE(3)), *ints = fa_empty(FA_SHAPE(3), .dtype = FA_INT64), *bytes = fa_empty(FA_SHAPE(3), .dtype = FA_UINT8);
+    fa_tensor *t = fa_empty(FA_SHAPE(3)), *ints = fa_empty(FA_SHAPE(3), .dtype = FA_INT64),
+              *bytes = fa_empty(FA_SHAPE(3), .dtype = FA_UINT8);
     fai_mt19937 before = g->mt;
     assert_false(fai_fill_uniform("uniform_", t, 1, 0, NULL));
     assert_error(FA_ERR_RUNTIME, "uniform_ expects to return a [from, to) range, but found from=1 > to=0");
     assert_false(fai_fill_uniform("uniform_", t, NAN, 0, NULL));
     assert_error(FA_ERR_RUNTIME, "from is out of bounds for float");
     assert_false(fai_fill_uniform("uniform_", t, -3e38, 3e38, NULL));
-    assert_error(FA_ERR_RUNTIME, "uniform_ expects to-from <= std::numeric_limits<Float>::max(), but found to=3e+38 and from=-3e+38");
+    assert_error(FA_ERR_RUNTIME,
+                 "uniform_ expects to-from <= std::numeric_limits<Float>::max(), but found to=3e+38 and from=-3e+38");
     assert_false(fai_fill_uniform("uniform_", ints, 0, 1, NULL));
     assert_error(FA_ERR_UNSUPPORTED, "\"check_uniform_bounds\" not implemented for 'Long'");
     assert_false(fai_fill_normal("normal_", t, 0, -1, NULL));
@@ -198,7 +205,8 @@ static void any_allocation_may_fail(void **state) {
     for (uint64_t n = 1;; n++) {
         fa_scope_open();
         fa_test_fail_allocation(n, false);
-        bool ok = fa_randn(FA_SHAPE(5, 5)) && fa_randperm(100, .dtype = FA_INT32) && fa_rand_like(fa_randint(0, 5, FA_SHAPE(3)), .dtype = FA_FLOAT16);
+        bool ok = fa_randn(FA_SHAPE(5, 5)) && fa_randperm(100, .dtype = FA_INT32) &&
+                  fa_rand_like(fa_randint(0, 5, FA_SHAPE(3)), .dtype = FA_FLOAT16);
         uint64_t failed = fa_test_failed_allocations();
         fa_test_fail_allocation(0, false);
         fa_scope_close();
@@ -224,7 +232,8 @@ static void need_device(void) {
 static void philox_is_torchs(void **state) {
     (void)state;
     need_device();
-    static const float uniform[2][8] = {{0.3990f, 0.5167f, 0.0249f, 0.9401f, 0.9459f, 0.7967f, 0.4150f, 0.8203f}, {0.9722f, 0.7910f, 0.4690f, 0.3300f}};
+    static const float uniform[2][8] = {{0.3990f, 0.5167f, 0.0249f, 0.9401f, 0.9459f, 0.7967f, 0.4150f, 0.8203f},
+                                        {0.9722f, 0.7910f, 0.4690f, 0.3300f}};
     static const float normal[4] = {-0.9247f, -0.4253f, -2.6438f, 0.1452f};
     float got[8];
     fa_manual_seed(0);

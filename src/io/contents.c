@@ -38,8 +38,8 @@ static void tidy(void *data, fa_dtype dtype, uint64_t bytes, bool big_endian) {
     }
 }
 
-fa_tensor *fai_read_tensor(const char *op, fa_dtype dtype, fa_device device, const fa_shape *shape, bool column_major, bool big_endian,
-                           bool (*read)(void *context, void *out, uint64_t bytes), void *context) {
+fa_tensor *fai_read_tensor(const char *op, fa_dtype dtype, fa_device device, const fa_shape *shape, bool column_major,
+                           bool big_endian, bool (*read)(void *context, void *out, uint64_t bytes), void *context) {
     int64_t stride[FA_MAX_DIMS], step = 1;
     for (int k = 0; k < shape->ndim; k++) {
         int d = column_major ? k : shape->ndim - 1 - k;

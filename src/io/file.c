@@ -87,7 +87,8 @@ bool fai_file_open(fai_file *file, const char *path, const char *op) {
     if (fstat(file->fd, &info) != 0) {
         file_error(op, path, "ask for its size");
     } else if (!S_ISREG(info.st_mode)) {
-        fai_fail(FA_ERR_FILE, op, "%s: is %s; only regular files can be loaded", path, S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
+        fai_fail(FA_ERR_FILE, op, "%s: is %s; only regular files can be loaded", path,
+                 S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
     } else {
         file->size = (uint64_t)info.st_size;
         return true;
@@ -126,18 +127,22 @@ static bool find_target(fai_writer *writer) {
     struct stat info;
     const char *target = realpath(writer->path, followed) != NULL ? followed : writer->path;
     if (stat(target, &info) == 0 && !S_ISREG(info.st_mode))
-        return fai_fail(FA_ERR_FILE, writer->op, "%s: is %s; it would have to be a regular file", writer->path, S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
+        return fai_fail(FA_ERR_FILE, writer->op, "%s: is %s; it would have to be a regular file", writer->path,
+                        S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
     if ((size_t)snprintf(writer->target, sizeof writer->target, "%s", target) < sizeof writer->target) return true;
-    return fai_fail(FA_ERR_FILE, writer->op, "path has %zu characters; at most %zu are possible", strlen(target), sizeof writer->target - 1);
+    return fai_fail(FA_ERR_FILE, writer->op, "path has %zu characters; at most %zu are possible", strlen(target),
+                    sizeof writer->target - 1);
 }
 
 bool fai_writer_open(fai_writer *writer, const char *path, const char *op) {
     static atomic_uint number;
     *writer = (fai_writer){.fd = -1, .path = path, .op = op};
-    if (path == NULL || path[0] == 0) return fai_fail(FA_ERR_VALUE, op, "path is %s; give the name of a file", path == NULL ? "NULL" : "empty");
+    if (path == NULL || path[0] == 0)
+        return fai_fail(FA_ERR_VALUE, op, "path is %s; give the name of a file", path == NULL ? "NULL" : "empty");
     if (!find_target(writer)) return false;
     for (int attempt = 0; attempt < 100; attempt++) {
-        snprintf(writer->temporary, sizeof writer->temporary, "%s.%ld-%u.tmp", writer->target, (long)getpid(), atomic_fetch_add(&number, 1));
+        snprintf(writer->temporary, sizeof writer->temporary, "%s.%ld-%u.tmp", writer->target, (long)getpid(),
+                 atomic_fetch_add(&number, 1));
         writer->fd = open_again(writer->temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
         if (writer->fd >= 0 || errno != EEXIST) break;
     }
@@ -197,10 +202,13 @@ bool fai_writer_close(fai_writer *writer, bool ok) {
     if (close(writer->fd) != 0) closed = false;
     writer->fd = -1;
     if (ok && !closed) ok = file_error(writer->op, writer->path, "close it");
-    if (ok && (faulty(FAI_FILE_RENAME) || rename(writer->temporary, writer->target) != 0)) ok = file_error(writer->op, writer->path, "put it in its place");
+    if (ok && (faulty(FAI_FILE_RENAME) || rename(writer->temporary, writer->target) != 0))
+        ok = file_error(writer->op, writer->path, "put it in its place");
     if (!ok) {
         unlink(writer->temporary);
         return false;
     }
-    return sync_folder(writer) || file_error(writer->op, writer->path, "bring its folder to the disk; the new file is in place, but a crash could still undo that");
+    return sync_folder(writer) ||
+           file_error(writer->op, writer->path,
+                      "bring its folder to the disk; the new file is in place, but a crash could still undo that");
 }

@@ -16,7 +16,7 @@ void *fai_file_bad(const fai_file *file, const char *member, const char *format,
 /* It is, but holds what tensors can't: FA_ERR_UNSUPPORTED. */
 void *fai_file_foreign(const fai_file *file, const char *member, const char *format, ...) FA_PRINTF(3, 4);
 
-/* ---- file.c: writing. Into a temporary file beside the target, which takes the target's place when all of it is on the disk. ---- */
+/* ---- file.c: writing. Into a temporary file beside the target, which takes its place when all of it is on the disk. ---- */
 typedef struct fai_writer {
     int fd;
     const char *path, *op;
@@ -26,11 +26,18 @@ typedef struct fai_writer {
 bool fai_writer_open(fai_writer *writer, const char *path, const char *op);
 bool fai_writer_put(fai_writer *writer, const void *data, uint64_t n);
 bool fai_writer_patch(fai_writer *writer, uint64_t at, const void *data, uint64_t n); /* over what was written */
-/* ok: everything was put. Else, or if the rest fails, the temporary file goes and the target stays. Returns whether it is saved. */
+/* ok: everything was put. Else, or if the rest fails, the temporary file goes and the target stays. True: it is saved. */
 bool fai_writer_close(fai_writer *writer, bool ok);
 
 /* For tests: the n-th call of a kind from now fails with this errno (n 0: none). Short: every read and write moves few bytes. */
-typedef enum fai_file_call { FAI_FILE_OPEN, FAI_FILE_READ, FAI_FILE_WRITE, FAI_FILE_SYNC, FAI_FILE_RENAME, FAI_FILE_CLOSE } fai_file_call;
+typedef enum fai_file_call {
+    FAI_FILE_OPEN,
+    FAI_FILE_READ,
+    FAI_FILE_WRITE,
+    FAI_FILE_SYNC,
+    FAI_FILE_RENAME,
+    FAI_FILE_CLOSE
+} fai_file_call;
 void fai_test_fail_file(fai_file_call call, int n, int number);
 void fai_test_short_files(bool on);
 
@@ -47,7 +54,8 @@ typedef struct fai_source {
 } fai_source;
 void fai_source_whole(fai_source *source, const fai_file *file);
 /* bytes: what comes out of [begin, end) of the file. */
-bool fai_source_member(fai_source *source, const fai_file *file, const char *member, uint64_t begin, uint64_t end, uint64_t bytes, bool deflated);
+bool fai_source_member(fai_source *source, const fai_file *file, const char *member, uint64_t begin, uint64_t end, uint64_t bytes,
+                       bool deflated);
 bool fai_source_read(fai_source *source, void *out, uint64_t n);
 bool fai_source_skip(fai_source *source); /* reads the rest */
 void fai_source_close(fai_source *source);
@@ -57,8 +65,8 @@ void fai_zlib_free(voidpf opaque, voidpf block);
 /* ---- contents.c: elements ---- */
 /* A new tensor filled by read(context, host, bytes): straight into its memory on the CPU, by one copy on a device. column_major:
  * the first dimension varies fastest. big_endian: the bytes of an element are to be swapped. */
-fa_tensor *fai_read_tensor(const char *op, fa_dtype dtype, fa_device device, const fa_shape *shape, bool column_major, bool big_endian,
-                           bool (*read)(void *context, void *out, uint64_t bytes), void *context);
+fa_tensor *fai_read_tensor(const char *op, fa_dtype dtype, fa_device device, const fa_shape *shape, bool column_major,
+                           bool big_endian, bool (*read)(void *context, void *out, uint64_t bytes), void *context);
 /* The elements of t in C order on the host: t's own memory, or a copy that fai_return_bytes frees. */
 bool fai_borrow_bytes(const char *op, fa_tensor *t, const void **bytes);
 void fai_return_bytes(fa_tensor *t, const void *bytes);

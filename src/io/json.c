@@ -81,12 +81,19 @@ static bool escape(fai_json *j, fai_text *out) {
 /* One character of UTF-8 as the standard allows it: shortest form, no surrogates, up to 0x10ffff. */
 static size_t utf8_length(const char *at, const char *end) {
     const uint8_t *p = (const uint8_t *)at;
-    size_t left = (size_t)(end - at), n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+    size_t left = (size_t)(end - at), n = p[0] < 0x80   ? 1
+                                          : p[0] < 0xc2 ? 0
+                                          : p[0] < 0xe0 ? 2
+                                          : p[0] < 0xf0 ? 3
+                                          : p[0] < 0xf5 ? 4
+                                                        : 0;
     if (n == 0 || n > left) return 0;
     for (size_t i = 1; i < n; i++) {
         if ((p[i] & 0xc0) != 0x80) return 0;
     }
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) return 0;
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+        (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0;
     return n;
 }
 

@@ -20,11 +20,15 @@ bool fai_npy_header(const char *op, const fa_tensor *t, char header[FAI_NPY_HEAD
         if (codes[i].dtype == (fa_dtype)t->dtype) code = codes[i].code;
     }
     if (code == NULL)
-        return fai_fail(FA_ERR_UNSUPPORTED, op, "t is %s, which NumPy's files don't have; cast it by fa_cast(t, FA_FLOAT32), or save it by fa_save_safetensors",
-                        fa_dtype_name((fa_dtype)t->dtype));
+        return fai_fail(
+            FA_ERR_UNSUPPORTED, op,
+            "t is %s, which NumPy's files don't have; cast it by fa_cast(t, FA_FLOAT32), or save it by fa_save_safetensors",
+            fa_dtype_name((fa_dtype)t->dtype));
     char text[FAI_NPY_HEADER];
-    int n = snprintf(text, sizeof text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", fa_dtype_size((fa_dtype)t->dtype) > 1 ? '<' : '|', code);
-    for (int d = 0; d < t->ndim; d++) n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", d > 0 ? ", " : "", (long long)t->size[d]);
+    int n = snprintf(text, sizeof text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                     fa_dtype_size((fa_dtype)t->dtype) > 1 ? '<' : '|', code);
+    for (int d = 0; d < t->ndim; d++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", d > 0 ? ", " : "", (long long)t->size[d]);
     n += snprintf(text + n, sizeof text - (size_t)n, "%s), }", t->ndim == 1 ? "," : "");
     size_t total = ((size_t)n + 10 + 1 + 63) / 64 * 64; /* elements begin at a multiple of 64 */
     memcpy(header, magic, 6);
@@ -104,7 +108,8 @@ static bool take_shape(const fai_source *s, header *h) {
     while (!take(h, ")")) {
         int64_t size;
         if (!take_size(h, &size)) return fai_file_bad(s->file, s->member, no_tuple);
-        if (h->shape.ndim == FA_MAX_DIMS) return fai_file_foreign(s->file, s->member, "the array has more than %d dimensions", FA_MAX_DIMS);
+        if (h->shape.ndim == FA_MAX_DIMS)
+            return fai_file_foreign(s->file, s->member, "the array has more than %d dimensions", FA_MAX_DIMS);
         h->shape.dim[h->shape.ndim++] = size;
         if (!take(h, ",") && !follows(h, ')')) return fai_file_bad(s->file, s->member, no_tuple);
     }
@@ -120,14 +125,17 @@ static bool take_order(const fai_source *s, header *h) {
 static bool take_dtype(const fai_source *s, header *h) {
     char text[64];
     skip_space(h);
-    if (h->at < h->end && *h->at == '[') return fai_file_foreign(s->file, s->member, "the array has a structured dtype; a tensor has one type");
+    if (h->at < h->end && *h->at == '[')
+        return fai_file_foreign(s->file, s->member, "the array has a structured dtype; a tensor has one type");
     if (!take_string(h, text, sizeof text)) return fai_file_bad(s->file, s->member, "the header's descr is no text");
     const char *code = strchr("<>=|", text[0]) != NULL && text[0] != 0 ? text + 1 : text;
     h->big_endian = text[0] == '>';
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         if (strcmp(code, codes[i].code) == 0) h->dtype = codes[i].dtype;
     }
-    return h->dtype != FA_DTYPE_DEFAULT || fai_file_foreign(s->file, s->member, "the array's dtype is '%s'; tensors have b1, u1, i1, i2, i4, i8, f2, f4 and f8", text);
+    return h->dtype != FA_DTYPE_DEFAULT ||
+           fai_file_foreign(s->file, s->member, "the array's dtype is '%s'; tensors have b1, u1, i1, i2, i4, i8, f2, f4 and f8",
+                            text);
 }
 
 /* {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } with the keys in any order. */
@@ -139,13 +147,17 @@ static bool parse(const fai_source *s, header *h) {
     if (!take(h, "{")) return fai_file_bad(s->file, s->member, "the header is no dictionary");
     while (!take(h, "}")) {
         int k = 0;
-        if (!take_string(h, key, sizeof key) || !take(h, ":")) return fai_file_bad(s->file, s->member, "the header is no dictionary of names and values");
+        if (!take_string(h, key, sizeof key) || !take(h, ":"))
+            return fai_file_bad(s->file, s->member, "the header is no dictionary of names and values");
         while (k < 3 && strcmp(key, keys[k]) != 0) k++;
         if (k == 3 || seen[k])
-            return fai_file_bad(s->file, s->member, "the header has \"%s\"%s; descr, fortran_order and shape are allowed, once each", key, k < 3 ? " twice" : "");
+            return fai_file_bad(s->file, s->member,
+                                "the header has \"%s\"%s; descr, fortran_order and shape are allowed, once each", key,
+                                k < 3 ? " twice" : "");
         seen[k] = true;
         if (!values[k](s, h)) return false;
-        if (!take(h, ",") && !follows(h, '}')) return fai_file_bad(s->file, s->member, "the header is no dictionary of names and values");
+        if (!take(h, ",") && !follows(h, '}'))
+            return fai_file_bad(s->file, s->member, "the header is no dictionary of names and values");
     }
     skip_space(h);
     if (h->at != h->end) return fai_file_bad(s->file, s->member, "something follows the header's dictionary");
@@ -158,16 +170,20 @@ static bool parse(const fai_source *s, header *h) {
 static bool read_header(fai_source *s, header *h) {
     uint8_t start[12];
     if (!fai_source_read(s, start, 10)) return false;
-    if (memcmp(start, magic, 6) != 0) return fai_file_bad(s->file, s->member, "this is no .npy file: it does not begin with \\x93NUMPY");
-    if (start[6] < 1 || start[6] > 3) return fai_file_foreign(s->file, s->member, "version %d.%d of the format; 1.0, 2.0 and 3.0 are known", start[6], start[7]);
+    if (memcmp(start, magic, 6) != 0)
+        return fai_file_bad(s->file, s->member, "this is no .npy file: it does not begin with \\x93NUMPY");
+    if (start[6] < 1 || start[6] > 3)
+        return fai_file_foreign(s->file, s->member, "version %d.%d of the format; 1.0, 2.0 and 3.0 are known", start[6],
+                                start[7]);
     uint64_t length = (uint64_t)start[8] | (uint64_t)start[9] << 8;
     if (start[6] > 1) {
         if (!fai_source_read(s, start + 10, 2)) return false;
         length |= (uint64_t)start[10] << 16 | (uint64_t)start[11] << 24;
     }
     if (length > MOST_HEADER || length > s->left)
-        return fai_file_bad(s->file, s->member, "the header is said to have %llu bytes; %llu are left, and at most %d are allowed", (unsigned long long)length,
-                            (unsigned long long)s->left, MOST_HEADER);
+        return fai_file_bad(s->file, s->member,
+                            "the header is said to have %llu bytes; %llu are left, and at most %d are allowed",
+                            (unsigned long long)length, (unsigned long long)s->left, MOST_HEADER);
     char *text = fai_alloc(FAI_TAG_FILE, (size_t)length + 1);
     if (text == NULL) return fai_fail_memory(s->file->op, (size_t)length + 1);
     h->at = text;
@@ -185,9 +201,11 @@ fa_tensor *fai_npy_read(fai_source *source, fa_device device) {
     char shape[200];
     if (!read_header(source, &h)) return NULL;
     fai_text_shape(shape, sizeof shape, h.shape.ndim, h.shape.dim);
-    if (!fai_count_bytes(h.dtype, &h.shape, &bytes)) return fai_file_bad(source->file, source->member, "an array of shape %s is larger than any memory", shape);
+    if (!fai_count_bytes(h.dtype, &h.shape, &bytes))
+        return fai_file_bad(source->file, source->member, "an array of shape %s is larger than any memory", shape);
     if (bytes > source->left)
-        return fai_file_bad(source->file, source->member, "the data end too early: %s of shape %s takes %llu bytes, %llu are there; the file is truncated",
+        return fai_file_bad(source->file, source->member,
+                            "the data end too early: %s of shape %s takes %llu bytes, %llu are there; the file is truncated",
                             fa_dtype_name(h.dtype), shape, (unsigned long long)bytes, (unsigned long long)source->left);
     return fai_read_tensor(source->file->op, h.dtype, device, &h.shape, h.column_major, h.big_endian, read_elements, source);
 }

@@ -13,7 +13,8 @@ static bool add_member(fai_zip *zip, const char *name, fa_tensor *t, bool compre
     if (member.failed) return fai_fail_memory(op, strlen(name) + 5);
     bool ok = fai_borrow_bytes(op, t, &bytes);
     if (ok) {
-        ok = fai_zip_add(zip, member.data, header, length, bytes, (uint64_t)t->numel * fa_dtype_size((fa_dtype)t->dtype), compressed);
+        ok = fai_zip_add(zip, member.data, header, length, bytes, (uint64_t)t->numel * fa_dtype_size((fa_dtype)t->dtype),
+                         compressed);
         fai_return_bytes(t, bytes);
     }
     fai_text_free(&member);
@@ -28,7 +29,8 @@ bool fa_save_npz_with(const char *path, const fa_tensors *tensors, const fa_npz_
     if (tensors == NULL) return fai_fail(FA_ERR_VALUE, op, "tensors is NULL; make them by fa_tensors_new");
     if (options != NULL) memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     bool ok = fai_zip_open(&zip, path, op);
-    for (int64_t i = 0; ok && i < fa_tensors_count(tensors); i++) ok = add_member(&zip, fa_tensors_name_at(tensors, i), fa_tensors_at(tensors, i), o.compressed);
+    for (int64_t i = 0; ok && i < fa_tensors_count(tensors); i++)
+        ok = add_member(&zip, fa_tensors_name_at(tensors, i), fa_tensors_at(tensors, i), o.compressed);
     return fai_zip_close(&zip, ok);
 }
 
@@ -38,14 +40,16 @@ typedef struct loading { fa_tensors *out; fa_device device; } loading;
 
 static bool check_sum(const fai_source *source, const fai_member *m) {
     if (source->crc == m->crc) return true;
-    return fai_file_bad(source->file, m->name, "its checksum is %08x, the archive says %08x; the data are damaged", source->crc, m->crc);
+    return fai_file_bad(source->file, m->name, "its checksum is %08x, the archive says %08x; the data are damaged", source->crc,
+                        m->crc);
 }
 
 /* A small member may claim to become a large one: then it is unpacked once for nothing, before memory is taken for it. */
 static bool is_true_to_size(const fai_file *file, const fai_member *m) {
     fai_source source;
     if (!m->deflated || m->bytes <= 2 * file->size + (1 << 20)) return true;
-    bool ok = fai_source_member(&source, file, m->name, m->begin, m->end, m->bytes, true) && fai_source_skip(&source) && check_sum(&source, m);
+    bool ok = fai_source_member(&source, file, m->name, m->begin, m->end, m->bytes, true) && fai_source_skip(&source) &&
+              check_sum(&source, m);
     fai_source_close(&source);
     return ok;
 }

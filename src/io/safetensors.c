@@ -66,7 +66,8 @@ static void write_header(fai_text *text, const fa_tensors *tensors, const uint64
 static bool names_fit(const char *op, const fa_tensors *tensors) {
     for (int64_t i = 0; i < fa_tensors_count(tensors); i++) {
         if (strcmp(fa_tensors_name_at(tensors, i), "__metadata__") == 0)
-            return fai_fail(FA_ERR_VALUE, op, "tensors: the name \"__metadata__\" means something else in this format; choose another one");
+            return fai_fail(FA_ERR_VALUE, op,
+                            "tensors: the name \"__metadata__\" means something else in this format; choose another one");
     }
     return true;
 }
@@ -100,7 +101,9 @@ bool fa_save_safetensors(const char *path, const fa_tensors *tensors) {
     write_header(&text, tensors, begin);
     fai_free(FAI_TAG_FILE, begin, room);
     bool ok = !text.failed || fai_fail_memory(op, text.length);
-    if (ok && text.length > MOST_HEADER) ok = fai_fail(FA_ERR_VALUE, op, "tensors: the header would have %zu bytes; the format allows %d", text.length, MOST_HEADER);
+    if (ok && text.length > MOST_HEADER)
+        ok = fai_fail(FA_ERR_VALUE, op, "tensors: the header would have %zu bytes; the format allows %d", text.length,
+                      MOST_HEADER);
     if (ok) {
         uint8_t length[8];
         for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)text.length >> 8 * i);
@@ -124,7 +127,8 @@ typedef struct reader { const fai_file *file; fai_json json; fai_text name, word
 static bool take_string(reader *r, fai_text *out, const char *what) {
     if (fai_json_string(&r->json, out)) return true;
     if (out->failed) return fai_fail_memory(r->file->op, out->room);
-    return fai_file_bad(r->file, NULL, "the header has no %s at byte %lld; it must be valid JSON in UTF-8", what, (long long)(8 + r->json.at - r->json.start));
+    return fai_file_bad(r->file, NULL, "the header has no %s at byte %lld; it must be valid JSON in UTF-8", what,
+                        (long long)(8 + r->json.at - r->json.start));
 }
 
 static bool take_mark(reader *r, char c) {
@@ -138,7 +142,9 @@ static bool take_dtype(reader *r, fa_dtype *dtype) {
         if (strcmp(r->word.data, names[i].name) == 0) *dtype = names[i].dtype;
     }
     if (*dtype != FA_DTYPE_DEFAULT) return true;
-    return fai_file_foreign(r->file, r->name.data, "the dtype is \"%.40s\"; tensors have BOOL, U8, I8, I16, I32, I64, F16, BF16, F32 and F64", r->word.data);
+    return fai_file_foreign(r->file, r->name.data,
+                            "the dtype is \"%.40s\"; tensors have BOOL, U8, I8, I16, I32, I64, F16, BF16, F32 and F64",
+                            r->word.data);
 }
 
 /* [2, 3]: at most `most` numbers. */
@@ -148,7 +154,8 @@ static bool take_sizes(reader *r, const char *key, uint64_t *out, int most, int 
     while (!fai_json_follows(&r->json, ']')) {
         if (*n > 0 && !take_mark(r, ',')) return false;
         if (*n == most) return fai_file_foreign(r->file, r->name.data, "%s has more than %d numbers", key, most);
-        if (!fai_json_size(&r->json, &out[(*n)++])) return fai_file_bad(r->file, r->name.data, "%s holds something else than whole numbers from 0 to 2^63 - 1", key);
+        if (!fai_json_size(&r->json, &out[(*n)++]))
+            return fai_file_bad(r->file, r->name.data, "%s holds something else than whole numbers from 0 to 2^63 - 1", key);
     }
     return take_mark(r, ']');
 }
@@ -165,8 +172,12 @@ static bool take_entry(reader *r, fa_dtype *dtype, fa_shape *shape, span *place)
         int which = 0;
         while (which < 3 && strcmp(r->word.data, keys[which]) != 0) which++;
         if (which == 3 || seen[which]++)
-            return fai_file_bad(r->file, r->name.data, "the header has \"%.40s\"%s; dtype, shape and data_offsets are needed, once each", r->word.data, which < 3 ? " twice" : "");
-        bool ok = which == 0 ? take_dtype(r, dtype) : which == 1 ? take_sizes(r, "shape", sizes, FA_MAX_DIMS, &ndim) : take_sizes(r, "data_offsets", offsets, 2, &noffsets);
+            return fai_file_bad(r->file, r->name.data,
+                                "the header has \"%.40s\"%s; dtype, shape and data_offsets are needed, once each", r->word.data,
+                                which < 3 ? " twice" : "");
+        bool ok = which == 0   ? take_dtype(r, dtype)
+                  : which == 1 ? take_sizes(r, "shape", sizes, FA_MAX_DIMS, &ndim)
+                               : take_sizes(r, "data_offsets", offsets, 2, &noffsets);
         if (!ok) return false;
     }
     if (noffsets != 2) return fai_file_bad(r->file, r->name.data, "data_offsets has %d numbers; it needs 2", noffsets);
@@ -180,13 +191,15 @@ static bool check_entry(reader *r, fa_dtype dtype, const fa_shape *shape, span p
     uint64_t bytes;
     char text[200];
     fai_text_shape(text, sizeof text, shape->ndim, shape->dim);
-    if (!fai_count_bytes(dtype, shape, &bytes)) return fai_file_bad(r->file, r->name.data, "a tensor of shape %s is larger than any memory", text);
+    if (!fai_count_bytes(dtype, shape, &bytes))
+        return fai_file_bad(r->file, r->name.data, "a tensor of shape %s is larger than any memory", text);
     if (place.begin > place.end || place.end > r->data_bytes)
-        return fai_file_bad(r->file, r->name.data, "data_offsets are [%llu, %llu], the file has %llu bytes of data; it is damaged or truncated",
+        return fai_file_bad(r->file, r->name.data,
+                            "data_offsets are [%llu, %llu], the file has %llu bytes of data; it is damaged or truncated",
                             (unsigned long long)place.begin, (unsigned long long)place.end, (unsigned long long)r->data_bytes);
     if (place.end - place.begin == bytes) return true;
-    return fai_file_bad(r->file, r->name.data, "%s of shape %s takes %llu bytes, data_offsets give it %llu", fa_dtype_name(dtype), text,
-                        (unsigned long long)bytes, (unsigned long long)(place.end - place.begin));
+    return fai_file_bad(r->file, r->name.data, "%s of shape %s takes %llu bytes, data_offsets give it %llu", fa_dtype_name(dtype),
+                        text, (unsigned long long)bytes, (unsigned long long)(place.end - place.begin));
 }
 
 /* {"key": "text", ...} */
@@ -195,7 +208,9 @@ static bool take_notes(reader *r, fa_tensors *notes) {
     if (!take_mark(r, '{')) return false;
     for (; !fai_json_follows(&r->json, '}'); first = false) {
         if (!first && !take_mark(r, ',')) return false;
-        if (!take_string(r, &r->name, "key of __metadata__") || !take_mark(r, ':') || !take_string(r, &r->word, "text in __metadata__")) return false;
+        if (!take_string(r, &r->name, "key of __metadata__") || !take_mark(r, ':') ||
+            !take_string(r, &r->word, "text in __metadata__"))
+            return false;
         if (notes != NULL && !fa_tensors_set_note(notes, r->name.data, r->word.data)) return false;
     }
     return take_mark(r, '}');
@@ -215,11 +230,13 @@ static bool check_cover(const reader *r, span *spans, int64_t n) {
     if (n > 0) qsort(spans, (size_t)n, sizeof *spans, by_begin);
     for (int64_t i = 0; i < n; at = spans[i++].end) {
         if (spans[i].begin != at)
-            return fai_file_bad(r->file, NULL, "data_offsets leave a %s at byte %llu of the data; tensors must lie side by side", spans[i].begin > at ? "gap" : "overlap",
+            return fai_file_bad(r->file, NULL, "data_offsets leave a %s at byte %llu of the data; tensors must lie side by side",
+                                spans[i].begin > at ? "gap" : "overlap",
                                 (unsigned long long)(spans[i].begin > at ? at : spans[i].begin));
     }
     if (at == r->data_bytes) return true;
-    return fai_file_bad(r->file, NULL, "the tensors take %llu bytes, the file has %llu bytes of data", (unsigned long long)at, (unsigned long long)r->data_bytes);
+    return fai_file_bad(r->file, NULL, "the tensors take %llu bytes, the file has %llu bytes of data", (unsigned long long)at,
+                        (unsigned long long)r->data_bytes);
 }
 
 /* The first reading. */
@@ -248,7 +265,9 @@ static bool check_header(reader *r) {
     }
     ok = ok && take_mark(r, '}');
     fai_json_follows(&r->json, 0); /* passes over the spaces at the end */
-    if (ok && r->json.at != r->json.end) ok = fai_file_bad(r->file, NULL, "something follows the header's JSON at byte %lld", (long long)(8 + r->json.at - r->json.start));
+    if (ok && r->json.at != r->json.end)
+        ok = fai_file_bad(r->file, NULL, "something follows the header's JSON at byte %lld",
+                          (long long)(8 + r->json.at - r->json.start));
     ok = ok && check_cover(r, spans, n);
     fai_free(FAI_TAG_FILE, spans, (size_t)room * sizeof *spans);
     return ok;
@@ -275,7 +294,8 @@ static bool make_tensors(reader *r, fa_tensors *out, fa_device device) {
             continue;
         }
         ok = ok && take_entry(r, &dtype, &shape, &data);
-        if (ok && fa_tensors_find(out, r->name.data) != NULL) ok = fai_file_bad(r->file, r->name.data, "the name stands for two tensors");
+        if (ok && fa_tensors_find(out, r->name.data) != NULL)
+            ok = fai_file_bad(r->file, r->name.data, "the name stands for two tensors");
         if (!ok) break;
         place from = {r->file, r->data_begin + data.begin};
         fa_tensor *t = fai_read_tensor(r->file->op, dtype, device, &shape, false, false, read_elements, &from);
@@ -291,11 +311,14 @@ static bool load(const fai_file *file, fa_tensors *out, fa_device device) {
     if (!fai_file_read(file, 0, start, sizeof start)) return false;
     for (int i = 0; i < 8; i++) length |= (uint64_t)start[i] << 8 * i;
     if (length > MOST_HEADER || length > file->size - 8)
-        return fai_file_bad(file, NULL, "the header is said to have %llu bytes; %llu are left, and at most %d are allowed: the file is damaged or not in this format",
+        return fai_file_bad(file, NULL,
+                            "the header is said to have %llu bytes; %llu are left, and at most %d are allowed: the file is "
+                            "damaged or not in this format",
                             (unsigned long long)length, (unsigned long long)(file->size - 8), MOST_HEADER);
     char *header = fai_alloc(FAI_TAG_FILE, (size_t)length + 1);
     if (header == NULL) return fai_fail_memory(file->op, (size_t)length + 1);
-    reader r = {.file = file, .json = {header, header, header + length}, .data_begin = 8 + length, .data_bytes = file->size - 8 - length};
+    reader r = {
+        .file = file, .json = {header, header, header + length}, .data_begin = 8 + length, .data_bytes = file->size - 8 - length};
     bool ok = fai_file_read(file, 8, header, length) && check_header(&r) && make_tensors(&r, out, device);
     fai_text_free(&r.name);
     fai_text_free(&r.word);

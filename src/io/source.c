@@ -27,7 +27,8 @@ void fai_source_whole(fai_source *source, const fai_file *file) {
     source->end = source->left = file->size;
 }
 
-bool fai_source_member(fai_source *source, const fai_file *file, const char *member, uint64_t begin, uint64_t end, uint64_t bytes, bool deflated) {
+bool fai_source_member(fai_source *source, const fai_file *file, const char *member, uint64_t begin, uint64_t end, uint64_t bytes,
+                       bool deflated) {
     memset(source, 0, sizeof *source);
     source->file = file;
     source->member = member;
@@ -74,14 +75,17 @@ static bool inflate_some(fai_source *source, void *out, uint64_t n) {
         if (state == Z_STREAM_END && n == 0) break;
         if (state != Z_OK && state != Z_BUF_ERROR)
             return fai_file_bad(source->file, source->member, "the compressed data are damaged (%s)",
-                                state == Z_STREAM_END ? "they end too early" : source->inflate.msg ? source->inflate.msg : "unknown reason");
+                                state == Z_STREAM_END ? "they end too early"
+                                : source->inflate.msg ? source->inflate.msg
+                                                      : "unknown reason");
     }
     return true;
 }
 
 bool fai_source_read(fai_source *source, void *out, uint64_t n) {
     if (n > source->left)
-        return fai_file_bad(source->file, source->member, "the data end too early: %llu more bytes are needed, %llu are there; it is truncated",
+        return fai_file_bad(source->file, source->member,
+                            "the data end too early: %llu more bytes are needed, %llu are there; it is truncated",
                             (unsigned long long)n, (unsigned long long)source->left);
     if (source->deflated ? !inflate_some(source, out, n) : !fai_file_read(source->file, source->at, out, n)) return false;
     if (!source->deflated) source->at += n;

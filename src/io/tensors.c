@@ -1,5 +1,5 @@
-/* Named tensors, and the texts that go along with them: two lists in the order of adding, each with a table of hashes beside it that
- * finds a name in one step. */
+/* Named tensors, and the texts that go along with them: two lists in the order of adding, each with a table of hashes beside it
+ * that finds a name in one step. */
 #include "io.h"
 #include <string.h>
 
@@ -130,8 +130,9 @@ fa_tensor *fa_tensors_get(const fa_tensors *tensors, const char *name) {
     const entry *e = lookup(&tensors->tensors, name);
     if (e != NULL) return e->value;
     if (tensors->tensors.count == 0) return fai_fail(FA_ERR_KEY, op, "there is no \"%.200s\": no tensor is there at all", name);
-    return fai_fail(FA_ERR_KEY, op, "there is no \"%.200s\" among %lld names, of which the first is \"%.200s\"; fa_tensors_name_at tells all", name,
-                    (long long)tensors->tensors.count, tensors->tensors.entries[0].name);
+    return fai_fail(FA_ERR_KEY, op,
+                    "there is no \"%.200s\" among %lld names, of which the first is \"%.200s\"; fa_tensors_name_at tells all",
+                    name, (long long)tensors->tensors.count, tensors->tensors.entries[0].name);
 }
 
 int64_t fa_tensors_count(const fa_tensors *tensors) { return tensors == NULL ? 0 : tensors->tensors.count; }
@@ -170,6 +171,7 @@ const char *fa_tensors_note(const fa_tensors *tensors, const char *key) {
 int64_t fa_tensors_note_count(const fa_tensors *tensors) { return tensors == NULL ? 0 : tensors->notes.count; }
 
 const char *fa_tensors_note_key_at(const fa_tensors *tensors, int64_t i) {
-    const entry *e = given("tensors_note_key_at", "tensors", tensors) ? entry_at(&tensors->notes, i, "tensors_note_key_at") : NULL;
+    const entry *e =
+        given("tensors_note_key_at", "tensors", tensors) ? entry_at(&tensors->notes, i, "tensors_note_key_at") : NULL;
     return e == NULL ? NULL : e->name;
 }

@@ -1,6 +1,6 @@
 /* Zip archives: members with a local header each, then a directory of all of them, then an end record. Sizes of 4 GiB and more,
- * and more than 65,535 members, stand in the 64-bit extensions. Times are left at the format's first day, so that the same tensors
- * make the same file. */
+ * and more than 65,535 members, stand in the 64-bit extensions. Times are left at the format's first day, so that the same
+ * tensors make the same file. */
 #include "zip.h"
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,8 @@ bool fai_zip_open(fai_zip *zip, const char *path, const char *op) {
 }
 
 /* What local header and directory have in common. Big sizes stand in the extra field, whose length is extra. */
-static void put_sizes(fai_text *text, const char *name, uint32_t crc, uint64_t packed, uint64_t bytes, bool compressed, bool big, int extra) {
+static void put_sizes(fai_text *text, const char *name, uint32_t crc, uint64_t packed, uint64_t bytes, bool compressed, bool big,
+                      int extra) {
     int utf8 = 0;
     for (const char *c = name; *c != 0; c++) utf8 |= (*c & 0x80) != 0;
     put(text, extra > 0 ? 45 : 20, 2);   /* version needed */
@@ -45,7 +46,8 @@ static void put_sizes(fai_text *text, const char *name, uint32_t crc, uint64_t p
     put(text, (uint64_t)extra, 2);
 }
 
-static void put_local(fai_text *text, const char *name, uint32_t crc, uint64_t packed, uint64_t bytes, bool compressed, bool big) {
+static void put_local(fai_text *text, const char *name, uint32_t crc, uint64_t packed, uint64_t bytes, bool compressed,
+                      bool big) {
     put(text, LOCAL, 4);
     put_sizes(text, name, crc, packed, bytes, compressed, big, big ? 20 : 0);
     fai_text_add_bytes(text, name, strlen(name));
@@ -56,7 +58,8 @@ static void put_local(fai_text *text, const char *name, uint32_t crc, uint64_t p
     put(text, packed, 8);
 }
 
-static void put_central(fai_text *text, const char *name, uint32_t crc, uint64_t packed, uint64_t bytes, bool compressed, bool big, uint64_t offset) {
+static void put_central(fai_text *text, const char *name, uint32_t crc, uint64_t packed, uint64_t bytes, bool compressed,
+                        bool big, uint64_t offset) {
     bool far = offset >= most32;
     int fields = (big ? 16 : 0) + (far ? 8 : 0);
     put(text, CENTRAL, 4);
@@ -89,20 +92,25 @@ static bool deflate_piece(fai_writer *writer, z_stream *z, const void *data, uin
     return true;
 }
 
-static bool put_body(fai_writer *writer, const void *head, uint64_t head_bytes, const void *body, uint64_t body_bytes, bool compressed) {
+static bool put_body(fai_writer *writer, const void *head, uint64_t head_bytes, const void *body, uint64_t body_bytes,
+                     bool compressed) {
     if (!compressed) return fai_writer_put(writer, head, head_bytes) && fai_writer_put(writer, body, body_bytes);
     z_stream z = {.zalloc = fai_zlib_alloc, .zfree = fai_zlib_free};
-    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK) return fai_fail_memory(writer->op, PIECE);
+    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return fai_fail_memory(writer->op, PIECE);
     bool ok = deflate_piece(writer, &z, head, head_bytes, 0) && deflate_piece(writer, &z, body, body_bytes, 1);
     deflateEnd(&z);
     return ok;
 }
 
-bool fai_zip_add(fai_zip *zip, const char *name, const void *head, uint64_t head_bytes, const void *body, uint64_t body_bytes, bool compressed) {
+bool fai_zip_add(fai_zip *zip, const char *name, const void *head, uint64_t head_bytes, const void *body, uint64_t body_bytes,
+                 bool compressed) {
     uint64_t bytes = head_bytes + body_bytes, offset = zip->writer.at;
     bool big = bytes + bytes / 1000 + 4096 >= most32; /* packed, it could be a little larger */
     uint32_t crc = fai_crc32(fai_crc32(0, head, (size_t)head_bytes), body, (size_t)body_bytes);
-    if (strlen(name) > UINT16_MAX) return fai_fail(FA_ERR_VALUE, zip->writer.op, "the name \"%.60s...\" has %zu characters; zip allows 65,535", name, strlen(name));
+    if (strlen(name) > UINT16_MAX)
+        return fai_fail(FA_ERR_VALUE, zip->writer.op, "the name \"%.60s...\" has %zu characters; zip allows 65,535", name,
+                        strlen(name));
     fai_text header = {0};
     put_local(&header, name, crc, bytes, bytes, compressed, big);
     bool ok = !header.failed || fai_fail_memory(zip->writer.op, header.room);
@@ -181,8 +189,10 @@ static bool find_directory(const fai_file *file, directory *d) {
         }
     }
     if (d->begin <= at && d->bytes <= at - d->begin && d->members <= d->bytes / 46) return true;
-    return fai_file_bad(file, NULL, "the archive's directory of %llu members is said to lie at byte %llu with %llu bytes; the file has %llu", (unsigned long long)d->members,
-                        (unsigned long long)d->begin, (unsigned long long)d->bytes, (unsigned long long)file->size);
+    return fai_file_bad(file, NULL,
+                        "the archive's directory of %llu members is said to lie at byte %llu with %llu bytes; the file has %llu",
+                        (unsigned long long)d->members, (unsigned long long)d->begin, (unsigned long long)d->bytes,
+                        (unsigned long long)file->size);
 }
 
 /* 64-bit values from a member's extra field, in the order of the fields that could not hold them. */
@@ -209,11 +219,15 @@ static bool take_extra(const uint8_t *extra, uint64_t n, uint64_t *const wanted[
 static bool find_bytes(const fai_file *file, const directory *d, fai_member *m, uint64_t offset, uint64_t packed) {
     uint8_t local[30];
     if (offset > d->begin || d->begin - offset < sizeof local || !fai_file_read(file, offset, local, sizeof local))
-        return fa_failed() ? false : fai_file_bad(file, m->name, "its header is said to lie at byte %llu, behind the end", (unsigned long long)offset);
+        return fa_failed() ? false
+                           : fai_file_bad(file, m->name, "its header is said to lie at byte %llu, behind the end",
+                                          (unsigned long long)offset);
     uint64_t before = sizeof local + get(local + 26, 2) + get(local + 28, 2);
-    if (get(local, 4) != LOCAL) return fai_file_bad(file, m->name, "there is no header at byte %llu; the archive is damaged", (unsigned long long)offset);
+    if (get(local, 4) != LOCAL)
+        return fai_file_bad(file, m->name, "there is no header at byte %llu; the archive is damaged", (unsigned long long)offset);
     if (before > d->begin - offset || packed > d->begin - offset - before)
-        return fai_file_bad(file, m->name, "it is said to have %llu bytes at %llu, which is more than the archive has", (unsigned long long)packed, (unsigned long long)offset);
+        return fai_file_bad(file, m->name, "it is said to have %llu bytes at %llu, which is more than the archive has",
+                            (unsigned long long)packed, (unsigned long long)offset);
     m->begin = offset + before;
     m->end = m->begin + packed;
     return true;
@@ -232,11 +246,18 @@ static bool take_member(const fai_file *file, const directory *d, const uint8_t 
     m->crc = (uint32_t)get(p + 16, 4);
     m->deflated = method == 8;
     if (strlen(m->name) != name) return fai_file_bad(file, m->name, "its name holds a zero character");
-    if (!take_extra(p + 46 + name, extra, (uint64_t *const[]){&m->bytes, &packed, &offset})) return fai_file_bad(file, m->name, "its 64-bit sizes are damaged");
+    if (!take_extra(p + 46 + name, extra, (uint64_t *const[]){&m->bytes, &packed, &offset}))
+        return fai_file_bad(file, m->name, "its 64-bit sizes are damaged");
     if (flags & 1) return fai_file_foreign(file, m->name, "it is encrypted");
-    if (method != 0 && method != 8) return fai_file_foreign(file, m->name, "it is packed by method %llu; 0 (stored) and 8 (deflate) are known", (unsigned long long)method);
-    if (method == 0 && packed != m->bytes) return fai_file_bad(file, m->name, "it is stored, but has two sizes, %llu and %llu", (unsigned long long)packed, (unsigned long long)m->bytes);
-    if (method == 8 && m->bytes / 1040 > packed) return fai_file_bad(file, m->name, "%llu bytes can't be made from %llu", (unsigned long long)m->bytes, (unsigned long long)packed);
+    if (method != 0 && method != 8)
+        return fai_file_foreign(file, m->name, "it is packed by method %llu; 0 (stored) and 8 (deflate) are known",
+                                (unsigned long long)method);
+    if (method == 0 && packed != m->bytes)
+        return fai_file_bad(file, m->name, "it is stored, but has two sizes, %llu and %llu", (unsigned long long)packed,
+                            (unsigned long long)m->bytes);
+    if (method == 8 && m->bytes / 1040 > packed)
+        return fai_file_bad(file, m->name, "%llu bytes can't be made from %llu", (unsigned long long)m->bytes,
+                            (unsigned long long)packed);
     return find_bytes(file, d, m, offset, packed);
 }
 
@@ -260,13 +281,15 @@ static bool check_members(const fai_file *file, const directory *d, const uint8_
     if (ok) qsort(extents, (size_t)d->members, sizeof *extents, by_begin);
     for (uint64_t i = 1; ok && i < d->members; i++) {
         if (extents[i].begin < extents[i - 1].end)
-            ok = fai_file_bad(file, NULL, "two members of the archive share the bytes at %llu; it is damaged", (unsigned long long)extents[i].begin);
+            ok = fai_file_bad(file, NULL, "two members of the archive share the bytes at %llu; it is damaged",
+                              (unsigned long long)extents[i].begin);
     }
     fai_free(FAI_TAG_FILE, extents, room);
     return ok;
 }
 
-bool fai_zip_read(const fai_file *file, bool (*visit)(void *context, const fai_file *file, const fai_member *member), void *context) {
+bool fai_zip_read(const fai_file *file, bool (*visit)(void *context, const fai_file *file, const fai_member *member),
+                  void *context) {
     directory d;
     if (!find_directory(file, &d)) return false;
     size_t name_room = UINT16_MAX + 1, room = (size_t)d.bytes + 1;

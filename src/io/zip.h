@@ -12,7 +12,8 @@ typedef struct fai_zip {
 } fai_zip;
 bool fai_zip_open(fai_zip *zip, const char *path, const char *op);
 /* A member made of two pieces of memory. */
-bool fai_zip_add(fai_zip *zip, const char *name, const void *head, uint64_t head_bytes, const void *body, uint64_t body_bytes, bool compressed);
+bool fai_zip_add(fai_zip *zip, const char *name, const void *head, uint64_t head_bytes, const void *body, uint64_t body_bytes,
+                 bool compressed);
 bool fai_zip_close(fai_zip *zip, bool ok);
 
 /* ---- Reading: calls visit for every member, after the whole directory has been checked ---- */
@@ -23,6 +24,7 @@ typedef struct fai_member {
     uint32_t crc;
     bool deflated;
 } fai_member;
-bool fai_zip_read(const fai_file *file, bool (*visit)(void *context, const fai_file *file, const fai_member *member), void *context);
+bool fai_zip_read(const fai_file *file, bool (*visit)(void *context, const fai_file *file, const fai_member *member),
+                  void *context);
 
 #endif

@@ -41,8 +41,10 @@ static fa_generator *generator_for(const char *op, const fa_tensor *t, fa_genera
     if (g == NULL || g->device.type == t->device.type) return g;
     char found[32];
     snprintf(found, sizeof found, "%s", fa_device_text(fa_device_of_type(g->device.type, -1)));
-    return fai_fail(FA_ERR_RUNTIME, op, "Expected a '%s' device type for generator but found '%s'; make one by fa_generator_new on the "
-                    "tensor's device, or leave .generator out", fa_device_text(fa_device_of_type(t->device.type, -1)), found);
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "Expected a '%s' device type for generator but found '%s'; make one by fa_generator_new on the "
+                    "tensor's device, or leave .generator out",
+                    fa_device_text(fa_device_of_type(t->device.type, -1)), found);
 }
 
 static bool draw_into(const char *op, const fai_draw *draw, fa_tensor *t, fa_generator *g) {
@@ -61,7 +63,10 @@ static const char *c_name(int dtype) {
 }
 
 static double largest_float(int dtype) {
-    return dtype == FA_FLOAT16 ? 65504.0 : dtype == FA_BFLOAT16 ? 0x1.fep127 : dtype == FA_FLOAT32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+    return dtype == FA_FLOAT16    ? 65504.0
+           : dtype == FA_BFLOAT16 ? 0x1.fep127
+           : dtype == FA_FLOAT32  ? 0x1.fffffep127
+                                  : 0x1.fffffffffffffp1023;
 }
 
 static bool needs_float(const char *op, const char *kernel, const fa_tensor *t) {
@@ -74,14 +79,18 @@ bool fai_fill_uniform(const char *op, fa_tensor *t, double from, double to, fa_g
     if (!needs_float(op, "check_uniform_bounds", t)) return false;
     double largest = largest_float(t->dtype);
     if (!(fabs(from) <= largest))
-        return fai_fail(FA_ERR_RUNTIME, op, "from is out of bounds for %s; found %g, the largest is %g", c_name(t->dtype), from, largest);
+        return fai_fail(FA_ERR_RUNTIME, op, "from is out of bounds for %s; found %g, the largest is %g", c_name(t->dtype), from,
+                        largest);
     if (!(fabs(to) <= largest))
-        return fai_fail(FA_ERR_RUNTIME, op, "to is out of bounds for %s; found %g, the largest is %g", c_name(t->dtype), to, largest);
+        return fai_fail(FA_ERR_RUNTIME, op, "to is out of bounds for %s; found %g, the largest is %g", c_name(t->dtype), to,
+                        largest);
     if (!(from <= to))
         return fai_fail(FA_ERR_RUNTIME, op, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", from, to);
     if (!(to - from <= largest))
-        return fai_fail(FA_ERR_RUNTIME, op, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g and from=%g which "
-                        "result in to-from to exceed the limit", fai_dtype_title((fa_dtype)t->dtype), to, from);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g and from=%g which "
+                        "result in to-from to exceed the limit",
+                        fai_dtype_title((fa_dtype)t->dtype), to, from);
     return draw_into(op, &(fai_draw){.law = FAI_LAW_UNIFORM, .a = from, .b = to, .group = 1}, t, g);
 }
 
@@ -93,8 +102,10 @@ bool fai_fill_normal(const char *op, fa_tensor *t, double mean, double std, fa_g
 
 bool fai_fill_exponential(const char *op, fa_tensor *t, double lambda, fa_generator *g) {
     if (!fai_is_float(t->dtype))
-        return fai_fail(FA_ERR_RUNTIME, op, "Exponential distribution is a continuous probability distribution. dtype must be a floating "
-                        "point but you specified %s", fai_dtype_title((fa_dtype)t->dtype));
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "Exponential distribution is a continuous probability distribution. dtype must be a floating "
+                        "point but you specified %s",
+                        fai_dtype_title((fa_dtype)t->dtype));
     if (!(lambda > 0.0)) return fai_fail(FA_ERR_RUNTIME, op, "exponential_ expects lambda > 0.0, but found lambda=%g", lambda);
     return draw_into(op, &(fai_draw){.law = FAI_LAW_EXPONENTIAL, .a = lambda, .group = 1}, t, g);
 }
@@ -125,7 +136,8 @@ static bool holds(int dtype, int64_t value) {
 
 bool fai_fill_randint(const char *op, fa_tensor *t, int64_t low, int64_t high, fa_generator *g) {
     if (low >= high)
-        return fai_fail(FA_ERR_RUNTIME, op, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld", (long long)low, (long long)high);
+        return fai_fail(FA_ERR_RUNTIME, op, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld",
+                        (long long)low, (long long)high);
     if (!holds(t->dtype, low))
         return fai_fail(FA_ERR_RUNTIME, op, "from is out of bounds for %s; found from=%lld", c_name(t->dtype), (long long)low);
     if (!holds(t->dtype, high - 1))
@@ -137,8 +149,9 @@ bool fai_fill_randint(const char *op, fa_tensor *t, int64_t low, int64_t high, f
 
 bool fai_fill_random_full(const char *op, fa_tensor *t, fa_generator *g) {
     static const uint64_t range[FA_DTYPE_COUNT] = {
-        [FA_BOOL] = 2, [FA_UINT8] = 1 << 8, [FA_INT8] = 1 << 7, [FA_INT16] = 1 << 15, [FA_INT32] = 1ull << 31, [FA_INT64] = 1ull << 63,
-        [FA_FLOAT16] = (1 << 11) + 1, [FA_BFLOAT16] = (1 << 8) + 1, [FA_FLOAT32] = (1 << 24) + 1, [FA_FLOAT64] = (1ull << 53) + 1};
+        [FA_BOOL] = 2, [FA_UINT8] = 1 << 8, [FA_INT8] = 1 << 7, [FA_INT16] = 1 << 15, [FA_INT32] = 1ull << 31,
+        [FA_INT64] = 1ull << 63, [FA_FLOAT16] = (1 << 11) + 1, [FA_BFLOAT16] = (1 << 8) + 1, [FA_FLOAT32] = (1 << 24) + 1,
+        [FA_FLOAT64] = (1ull << 53) + 1};
     bool wide = t->dtype == FA_INT64 || t->dtype == FA_FLOAT64;
     return draw_into(op, &(fai_draw){.law = FAI_LAW_INTEGER, .range = range[t->dtype], .wide = wide, .group = 1}, t, g);
 }
@@ -148,11 +161,13 @@ bool fai_fill_randperm(const char *op, fa_tensor *t, fa_generator *g) {
         [FA_FLOAT16] = (1 << 11) + 1, [FA_BFLOAT16] = (1 << 8) + 1, [FA_FLOAT32] = (1 << 24) + 1, [FA_FLOAT64] = (1ll << 53) + 1};
     int64_t n = t->numel;
     const char *title = fai_dtype_title((fa_dtype)t->dtype);
-    if (t->dtype == FA_BOOL) return fai_fail(FA_ERR_UNSUPPORTED, op, "\"randperm\" not implemented for 'Bool'; use an integer dtype");
+    if (t->dtype == FA_BOOL)
+        return fai_fail(FA_ERR_UNSUPPORTED, op, "\"randperm\" not implemented for 'Bool'; use an integer dtype");
     if (fai_is_float(t->dtype) && n > exact[t->dtype])
         return fai_fail(FA_ERR_RUNTIME, op, "n cannot be greater than %lld for %s type.", (long long)exact[t->dtype], title);
     if (n > 0 && !holds(t->dtype, n - 1))
-        return fai_fail(FA_ERR_RUNTIME, op, "value cannot be converted to type %s_t without overflow; n is %lld, use .dtype = FA_INT64",
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "value cannot be converted to type %s_t without overflow; n is %lld, use .dtype = FA_INT64",
                         fa_dtype_name((fa_dtype)t->dtype), (long long)n);
     g = generator_for(op, t, g);
     if (g == NULL) return false;
@@ -162,15 +177,18 @@ bool fai_fill_randperm(const char *op, fa_tensor *t, fa_generator *g) {
 /* ---- Factories ---- */
 
 /* What the caller gave, with defaults filled in; a program built with an older header gives fewer of them. */
-static bool read_options(const char *op, const fa_tensor_options *given, fa_dtype dtype, fa_device device, fa_tensor_options *out) {
+static bool read_options(const char *op, const fa_tensor_options *given, fa_dtype dtype, fa_device device,
+                         fa_tensor_options *out) {
     memset(out, 0, sizeof *out);
     if (given != NULL) memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
     if (out->dtype == FA_DTYPE_DEFAULT) out->dtype = dtype;
     if (out->device.type == 0) out->device = device;
     if (out->dtype < FA_BOOL || out->dtype >= FA_DTYPE_COUNT)
-        return fai_fail(FA_ERR_TYPE, op, "dtype: there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)out->dtype);
+        return fai_fail(FA_ERR_TYPE, op, "dtype: there is no element type number %d; give one of FA_BOOL to FA_FLOAT64",
+                        (int)out->dtype);
     if (out->requires_grad && !fai_is_float(out->dtype))
-        return fai_fail(FA_ERR_RUNTIME, op, "Only Tensors of floating point and complex dtype can require gradients; found %s", fa_dtype_name(out->dtype));
+        return fai_fail(FA_ERR_RUNTIME, op, "Only Tensors of floating point and complex dtype can require gradients; found %s",
+                        fa_dtype_name(out->dtype));
     return fai_device_resolve(&out->device, op);
 }
 

@@ -93,11 +93,15 @@ INLINE void normal_loop(float *blocks, int64_t n, float mean, float std) {
     }
 }
 
-static void uniform_any(float *out, const uint32_t *words, int64_t n, float from, float to) { uniform_loop(out, words, n, from, to); }
+static void uniform_any(float *out, const uint32_t *words, int64_t n, float from, float to) {
+    uniform_loop(out, words, n, from, to);
+}
 static void normal_any(float *blocks, int64_t n, float mean, float std) { normal_loop(blocks, n, mean, std); }
 
 #if HAS_FAST_FORM
-FAST_FORM static void uniform_fast(float *out, const uint32_t *words, int64_t n, float from, float to) { uniform_loop(out, words, n, from, to); }
+FAST_FORM static void uniform_fast(float *out, const uint32_t *words, int64_t n, float from, float to) {
+    uniform_loop(out, words, n, from, to);
+}
 FAST_FORM static void normal_fast(float *blocks, int64_t n, float mean, float std) { normal_loop(blocks, n, mean, std); }
 static bool fast_form(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #else

@@ -133,7 +133,8 @@ static void normal_blocks(const fai_draw *draw, char *out, fa_dtype dtype, int64
  * numbers were drawn for nothing (only in the wide types). */
 static void normal_contiguous(const fai_draw *draw, char *out, fa_dtype dtype, int64_t n, fai_mt19937 *g) {
     int64_t whole = n / 16 * 16, element = (int64_t)fa_dtype_size(dtype);
-    for (int64_t i = 0; i < whole; i += PIECE) normal_blocks(draw, out + i * element, dtype, whole - i < PIECE ? whole - i : PIECE, g);
+    for (int64_t i = 0; i < whole; i += PIECE)
+        normal_blocks(draw, out + i * element, dtype, whole - i < PIECE ? whole - i : PIECE, g);
     if (whole == n) return;
     uint32_t unused[32];
     if (dtype == FA_FLOAT32) fai_mt19937_fill(g, unused, n - whole);
@@ -144,7 +145,8 @@ static void normal_contiguous(const fai_draw *draw, char *out, fa_dtype dtype, i
 /* ---- Any strides ---- */
 
 /* Copies n contiguous elements to the places at, at + 1, ... of the walk over size and stride. */
-static void scatter(const fa_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t at, const char *from, int64_t n) {
+static void scatter(const fa_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t at, const char *from,
+                    int64_t n) {
     size_t element = fa_dtype_size((fa_dtype)t->dtype);
     char *base = fai_host(t);
     int64_t place[FA_MAX_DIMS], offset = 0;

@@ -1,5 +1,5 @@
-/* Random numbers on accelerators: Philox, whose state is a seed and how far it has been used. Every thread of a launch draws from a
- * counter of its own, so what an element gets depends on its place, the seed, the offset and, for tensors larger than a launch,
+/* Random numbers on accelerators: Philox, whose state is a seed and how far it has been used. Every thread of a launch draws
+ * from a counter of its own, so what an element gets depends on its place, the seed, the offset and, for tensors larger than a launch,
  * on the device's size: the launch has torch's shape, so that the numbers are torch's. */
 #include "ops.h"
 #include "random.h"
@@ -18,7 +18,9 @@ static int64_t launch_groups(fa_device device, int64_t n) {
 }
 
 /* What a launch uses up of a thread's stream, which is the same for all threads. */
-static void advance(fa_generator *g, int64_t n, int64_t groups, int draws) { g->offset += (uint64_t)((n - 1) / (groups * GROUP_SIZE * draws) + 1) * 4; }
+static void advance(fa_generator *g, int64_t n, int64_t groups, int draws) {
+    g->offset += (uint64_t)((n - 1) / (groups * GROUP_SIZE * draws) + 1) * 4;
+}
 
 static void plan_draws(fa_plan *plan, fa_tensor *t, const fa_generator *g, int group, int64_t groups) {
     fai_plan_begin(plan);
@@ -88,8 +90,10 @@ bool fai_permute_device(const char *op, fa_tensor *t, fa_generator *g) {
     int64_t twice = 2 * t->numel;
     if (t->numel == 0) return true;
     if (t->numel > UINT32_MAX)
-        return fai_fail(FA_ERR_UNSUPPORTED, op, "n is %lld; permutations made on an accelerator have at most %u numbers, larger ones are made "
-                        "on the CPU and moved", (long long)t->numel, (unsigned)UINT32_MAX);
+        return fai_fail(FA_ERR_UNSUPPORTED, op,
+                        "n is %lld; permutations made on an accelerator have at most %u numbers, larger ones are made "
+                        "on the CPU and moved",
+                        (long long)t->numel, (unsigned)UINT32_MAX);
     uint64_t offset = g->offset;
     fa_tensor *keys = fai_empty(op, FA_INT64, t->device, 1, &twice);
     fa_tensor *index = keys == NULL ? NULL : fai_empty(op, FA_INT64, t->device, 1, &twice);

@@ -1,7 +1,7 @@
 /* Tensors as text, letter for letter as torch prints them.
  *
- * Three steps: the elements that will be seen are fetched (of a long dimension only its edges, so that printing a large tensor on a
- * device copies little); one number format is found that suits them all; then rows are laid out, wrapped and followed by what is
+ * Three steps: the elements that will be seen are fetched (of a long dimension only its edges, so that printing a large tensor
+ * on a device copies little); one number format is found that suits them all; then rows are laid out, wrapped and followed by what is
  * not obvious: device, size, dtype, gradient. */
 #include "tensor.h"
 #include <fa_autograd.h>
@@ -255,7 +255,8 @@ void fa_print(fa_tensor *t) {
     if (tensor_text("print", t, &text)) {
         fai_text_add(&text, "\n");
         if (text.failed) fai_fail_memory("print", text.length);
-        else if (fwrite(text.data, 1, text.length, stdout) != text.length) fai_fail(FA_ERR_FILE, "print", "could not write to stdout");
+        else if (fwrite(text.data, 1, text.length, stdout) != text.length)
+            fai_fail(FA_ERR_FILE, "print", "could not write to stdout");
     }
     fai_text_free(&text);
 }
