@@ -1,8 +1,8 @@
 /* Philox4x32-10, and torch's rule of which element gets which of its numbers.
  *
- * A launch has T threads, 256 in each of P.groups groups. Thread t draws four words a call from the counter
- * (offset / 4 + call, t) and the seed as the key. A trip of all threads fills `group` neighbours for each thread (1; dropout: 4 or 2), so its number of
- * draw q (4 a call, or 2 of 64 bits) belongs to element ((q / group) * T + t) * group + q % group.
+ * A launch has T threads, 256 in each of P.groups groups. Thread t draws four words a call from the counter (offset / 4 +
+ * call, t) and the seed as the key. A trip of all threads fills `group` neighbours for each thread (1; dropout: 4 or 2), so
+ * its number of draw q (4 a call, or 2 of 64 bits) belongs to element ((q / group) * T + t) * group + q % group.
  *
  *   n[0] = seed, n[1] = offset / 4, n[2] = group; numel = elements
  *   view[0] = the elements; its last dimension is walked fastest */

@@ -1,6 +1,6 @@
 /* Random numbers on accelerators: Philox, whose state is a seed and how far it has been used. Every thread of a launch draws
- * from a counter of its own, so what an element gets depends on its place, the seed, the offset and, for tensors larger than a launch,
- * on the device's size: the launch has torch's shape, so that the numbers are torch's. */
+ * from a counter of its own, so what an element gets depends on its place, the seed, the offset and, for tensors larger than a
+ * launch, on the device's size: the launch has torch's shape, so that the numbers are torch's. */
 #include "ops.h"
 #include "random.h"
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Tensors as text, letter for letter as torch prints them.
  *
  * Three steps: the elements that will be seen are fetched (of a long dimension only its edges, so that printing a large tensor
- * on a device copies little); one number format is found that suits them all; then rows are laid out, wrapped and followed by what is
- * not obvious: device, size, dtype, gradient. */
+ * on a device copies little); one number format is found that suits them all; then rows are laid out, wrapped and followed by
+ * what is not obvious: device, size, dtype, gradient. */
 #include "tensor.h"
 #include <fa_autograd.h>
 #include <math.h>
