@@ -46,8 +46,9 @@ FN float fa_square_f32(float x) { return x * x; }
 FN float fa_isnan_f32(float x) { return x != x ? 1.0f : 0.0f; }
 FN float fa_isinf_f32(float x) { return fa_abs_f32(x) == FA_INFINITY ? 1.0f : 0.0f; }
 FN float fa_isfinite_f32(float x) { return fa_abs_f32(x) < FA_INFINITY ? 1.0f : 0.0f; }
-FN float fa_max_f32(float x, float y) { return x > y || x != x ? x : y; } /* NaN wins */
-FN float fa_min_f32(float x, float y) { return x < y || x != x ? x : y; }
+/* NaN wins; written so that a chain of maxima waits for one comparison and one select */
+FN float fa_max_f32(float x, float y) { return y == y && !(x <= y) ? x : y; }
+FN float fa_min_f32(float x, float y) { return y == y && !(x >= y) ? x : y; }
 FN float fa_copysign_f32(float x, float s) { return fa_bits_f32((fa_f32_bits(x) & 0x7fffffffu) | (fa_f32_bits(s) & 0x80000000u)); }
 
 /* ---- exponentials: x = n ln 2 + r, |r| <= ln 2 / 2 ---- */
@@ -459,7 +460,7 @@ FN double fa_square_f64(double x) { return x * x; }
 FN double fa_isnan_f64(double x) { return x != x ? 1.0 : 0.0; }
 FN double fa_isinf_f64(double x) { return fabs(x) == (double)FA_INFINITY ? 1.0 : 0.0; }
 FN double fa_isfinite_f64(double x) { return fabs(x) < (double)FA_INFINITY ? 1.0 : 0.0; }
-FN double fa_max_f64(double x, double y) { return x != x ? x : x > y ? x : y; }
+FN double fa_max_f64(double x, double y) { return y == y && !(x <= y) ? x : y; }
 FN double fa_min_f64(double x, double y) { return x < y || x != x ? x : y; }
 FN double fa_mod_f64(double x, double y) {
     double r = fmod(x, y);

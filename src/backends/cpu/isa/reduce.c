@@ -1,5 +1,8 @@
 /* Reductions on the CPU, in the order that kernels/reduce.k.h tells: the loops of all rows, and what brings tensors of any layout
  * and type to them (reduce_real.h). */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-thread-jumps", "no-tree-pre") /* as in elementwise.c */
+#endif
 #include "convert.h"
 #include "../../../../kernels/dialect.h"
 #undef FN
@@ -8,8 +11,8 @@
 
 enum { BLOCK = 1024, LANES = 16, COLUMNS = 64, STACK = 48, RESULTS = 8192 };
 
-/* block: up to 1,024 elements side by side. columns: n rows (a multiple of 16 before them) of w elements each, added to 16 partial
- * results of each column. */
+/* block: up to 1,024 elements side by side. columns: n rows of w elements each, the first of them for partial 0, added to
+ * the 16 partial results of each column. */
 #define REDUCER_TYPE(t, T)                                                                             \
     struct reducer_##t {                                                                               \
         T (*start)(void);                                                                              \

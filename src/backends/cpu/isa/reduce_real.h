@@ -78,24 +78,39 @@ static int64_t N(reduce_unit)(const N(reduce_call) *c, int64_t unit, int64_t *wi
     return first;
 }
 
+/* Element i of w results side by side. */
+static const REAL *N(reduce_row)(const N(reduce_call) *c, const char *base, int64_t i, int64_t w, REAL *tile) {
+    char raw[COLUMNS * 8];
+    const int last = c->kept.ndim - 1;
+    const char *p = base + reduce_offset(&c->reduced, c->reduced_stride, i) * c->bytes;
+    if (c->kept_stride[last] == 1 && c->dtype == OWN_DTYPE) return (const REAL *)(const void *)p;
+    if (c->kept_stride[last] != 1) {
+        const fai_cpu_space line = {.ndim = 1, .size = {w}};
+        void *target = c->dtype == OWN_DTYPE ? (void *)tile : (void *)raw;
+        FAI_NAME(fai_cpu_gather)(target, p, c->bytes, &line, &c->kept_stride[last], 0, w);
+        p = raw;
+    }
+    if (c->dtype != OWN_DTYPE) FAI_NAME(N(fai_cpu_load))(tile, p, c->dtype, w);
+    return tile;
+}
+
 /* One block of up to 64 results side by side. */
 static void N(reduce_columns)(const N(reduce_call) *c, const char *base, int64_t begin, int64_t n, int64_t w, REAL *out) {
-    REAL part[LANES][COLUMNS], rows[LANES][COLUMNS];
+    REAL part[LANES][COLUMNS], tile[COLUMNS];
     const REAL start = c->row->start();
-    for (int lane = 0; lane < LANES; lane++)
+    const int lanes = n < LANES ? (int)n : LANES; /* joining with a start changes nothing */
+    for (int lane = 0; lane < lanes; lane++)
         for (int64_t j = 0; j < w; j++) part[lane][j] = start;
-    if (c->dtype == OWN_DTYPE && c->reduced.ndim == 1) {
+    if (c->dtype == OWN_DTYPE && c->reduced.ndim == 1 && c->kept_stride[c->kept.ndim - 1] == 1) {
         c->row->columns((const REAL *)(const void *)base + begin * c->reduced_stride[0], c->reduced_stride[0], n, w, part);
     } else {
-        for (int64_t i = 0; i < n; i += LANES) {
-            const int64_t m = n - i < LANES ? n - i : LANES;
-            for (int64_t k = 0; k < m; k++)
-                FAI_NAME(N(fai_cpu_load))(rows[k], base + reduce_offset(&c->reduced, c->reduced_stride, begin + i + k) * c->bytes, c->dtype, w);
-            c->row->columns(rows[0], COLUMNS, m, w, part);
+        for (int64_t i = 0; i < n; i++) {
+            const REAL *row = N(reduce_row)(c, base, begin + i, w, tile);
+            c->row->columns(row, 0, 1, w, part + i % LANES);
         }
     }
     for (int half = LANES / 2; half > 0; half /= 2)
-        for (int lane = 0; lane < half; lane++) c->row->join(part[lane], part[lane + half], w);
+        for (int lane = 0; lane < half && lane + half < lanes; lane++) c->row->join(part[lane], part[lane + half], w);
     for (int64_t j = 0; j < w; j++) out[j] = part[0][j];
 }
 
@@ -184,7 +199,8 @@ static void N(reduce_begin)(N(reduce_call) *c, const fa_plan *plan, char *const 
     reduce_space(v, (int)plan->n[0], plan->ndim, &c->reduced, c->reduced_stride);
     c->line = c->kept.size[c->kept.ndim - 1];
     c->tiles = (c->line + COLUMNS - 1) / COLUMNS;
-    c->by_columns = c->line >= 8 && c->kept_stride[c->kept.ndim - 1] == 1 && c->reduced_stride[c->reduced.ndim - 1] != 1;
+    const bool few = c->count <= COLUMNS && c->line >= COLUMNS / 2; /* then it pays to collect them side by side */
+    c->by_columns = few || (c->line >= 8 && c->kept_stride[c->kept.ndim - 1] == 1 && c->reduced_stride[c->reduced.ndim - 1] != 1);
 }
 
 void FAI_NAME(N(fai_cpu_reduce))(const fa_plan *plan, char *const *pointers) {
@@ -206,25 +222,6 @@ void FAI_NAME(N(fai_cpu_reduce))(const fa_plan *plan, char *const *pointers) {
 
 /* ---- the place of the largest ---- */
 
-/* The largest of a block, NaN above all; for the smallest, the other comparison. */
-static REAL N(extreme_of)(const REAL *p, int64_t n, bool least) {
-    REAL most[LANES];
-    int64_t k = 0;
-    for (int j = 0; j < LANES; j++) most[j] = p[j < n ? j : 0];
-    if (least) {
-        for (; k + LANES <= n; k += LANES)
-            for (int j = 0; j < LANES; j++) most[j] = N(fa_min)(most[j], p[k + j]);
-        for (; k < n; k++) most[0] = N(fa_min)(most[0], p[k]);
-        for (int j = 1; j < LANES; j++) most[0] = N(fa_min)(most[0], most[j]);
-    } else {
-        for (; k + LANES <= n; k += LANES)
-            for (int j = 0; j < LANES; j++) most[j] = N(fa_max)(most[j], p[k + j]);
-        for (; k < n; k++) most[0] = N(fa_max)(most[0], p[k]);
-        for (int j = 1; j < LANES; j++) most[0] = N(fa_max)(most[0], most[j]);
-    }
-    return most[0];
-}
-
 static void N(index_store)(const N(reduce_call) *c, int64_t at, fa_i64 place, const REAL *value) {
     const fa_plan_view *v = &c->plan->view[2];
     ((fa_i64 *)(void *)c->pointers[0])[at] = place;
@@ -240,7 +237,7 @@ static void N(index_one)(const N(reduce_call) *c, int64_t result) {
     for (int64_t begin = 0; begin < c->count && !N(fa_isnan)(best); begin += BLOCK) { /* nothing comes before a NaN */
         const int64_t n = c->count - begin < BLOCK ? c->count - begin : BLOCK;
         const REAL *p = N(reduce_elements)(c, base, begin, n, tile);
-        const REAL most = N(extreme_of)(p, n, least);
+        const REAL most = N(reducers)[least ? FAI_REDUCE_amin : FAI_REDUCE_amax].block(p, n);
         if (place >= 0 && !N(fa_isnan)(most) && !(least ? most < best : most > best)) continue;
         int64_t i = 0;
         while (p[i] != most && !(N(fa_isnan)(p[i]) && N(fa_isnan)(most))) i++;
@@ -252,13 +249,13 @@ static void N(index_one)(const N(reduce_call) *c, int64_t result) {
 
 /* Vectors across results: a value and its place of the same width. */
 static void N(index_columns)(const N(reduce_call) *c, int64_t unit) {
-    REAL best[COLUMNS], row[COLUMNS];
+    REAL best[COLUMNS], tile[COLUMNS];
     PLACE place[COLUMNS];
     const char *base;
     const bool least = c->plan->n[3] != 0;
     int64_t w, first = N(reduce_unit)(c, unit, &w, &base);
     for (int64_t i = 0; i < c->count; i++) {
-        FAI_NAME(N(fai_cpu_load))(row, base + reduce_offset(&c->reduced, c->reduced_stride, i) * c->bytes, c->dtype, w);
+        const REAL *row = N(reduce_row)(c, base, i, w, tile);
         for (int64_t j = 0; j < w && i == 0; j++) best[j] = row[j], place[j] = 0;
         for (int64_t j = 0; j < w; j++) {
             const int more = least ? row[j] < best[j] : row[j] > best[j], nan = N(fa_isnan)(row[j]) && !N(fa_isnan)(best[j]);
