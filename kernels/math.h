@@ -461,7 +461,7 @@ FN double fa_isnan_f64(double x) { return x != x ? 1.0 : 0.0; }
 FN double fa_isinf_f64(double x) { return fabs(x) == (double)FA_INFINITY ? 1.0 : 0.0; }
 FN double fa_isfinite_f64(double x) { return fabs(x) < (double)FA_INFINITY ? 1.0 : 0.0; }
 FN double fa_max_f64(double x, double y) { return y == y && !(x <= y) ? x : y; }
-FN double fa_min_f64(double x, double y) { return x < y || x != x ? x : y; }
+FN double fa_min_f64(double x, double y) { return y == y && !(x >= y) ? x : y; }
 FN double fa_mod_f64(double x, double y) {
     double r = fmod(x, y);
     return r != 0.0 && (r < 0.0) != (y < 0.0) ? r + y : r;
