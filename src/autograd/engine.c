@@ -19,6 +19,8 @@ typedef struct entry {
 } entry;
 
 typedef struct task {
+    entry few[START];                 /* most graphs need no more; the arrays begin here */
+    uint32_t few_heap[START], few_leaves[START];
     entry *entries;
     uint32_t count, room, spare;      /* spare: 1 + first free entry, linked by old_at */
     uint32_t *heap, nheap, heap_room; /* entries by rank, highest first */
@@ -28,15 +30,23 @@ typedef struct task {
     int ncaptured;
 } task;
 
-static bool grow(void **array, uint32_t *room, uint32_t count, size_t each)
+/* Makes room for one more; few is the array's place in the task, which is not the heap's to give back. */
+static bool grow(void **array, uint32_t *room, uint32_t count, size_t each, const void *few)
 {
     if (count < *room) return true;
     uint32_t larger = *room ? *room * 2 : START;
-    void *new = fai_realloc(FAI_TAG_GRAPH, *array, *room * each, larger * each);
-    if (!new) return fai_fail_memory("backward", larger * each), false;
+    const bool inside = *array && *array == few;
+    void *new = inside ? fai_alloc(FAI_TAG_GRAPH, larger * each) : fai_realloc(FAI_TAG_GRAPH, *array, *room * each, larger * each);
+    if (!new) return fai_fail_memory("backward", larger * each);
+    if (inside) memcpy(new, few, *room * each);
     *array = new;
     *room = larger;
     return true;
+}
+
+static void give_back(void *array, uint32_t room, size_t each, const void *few)
+{
+    if (array != few) fai_free(FAI_TAG_GRAPH, array, room * each);
 }
 
 static entry *entry_of(task *t, const fai_node *node)
@@ -53,7 +63,7 @@ static entry *enter(task *t, fai_node *node)
         at = t->spare - 1;
         t->spare = t->entries[at].old_at;
     } else {
-        if (!grow((void **)&t->entries, &t->room, t->count, sizeof *t->entries)) return NULL;
+        if (!grow((void **)&t->entries, &t->room, t->count, sizeof *t->entries, t->few)) return NULL;
         at = t->count++;
     }
     t->entries[at] = (entry){.node = node, .old_task = node->task, .old_at = node->task_at};
@@ -81,7 +91,7 @@ static bool before(const task *t, uint32_t a, uint32_t b) { return t->entries[a]
 
 static bool push(task *t, uint32_t at)
 {
-    if (!grow((void **)&t->heap, &t->heap_room, t->nheap, sizeof *t->heap)) return false;
+    if (!grow((void **)&t->heap, &t->heap_room, t->nheap, sizeof *t->heap, t->few_heap)) return false;
     uint32_t i = t->nheap++;
     while (i > 0 && before(t, at, t->heap[(i - 1) / 2])) {
         t->heap[i] = t->heap[(i - 1) / 2];
@@ -142,14 +152,14 @@ static bool visit(task *t, fai_node *root)
     bool ok = false;
     if (entry_of(t, root)) return true;
     if (!enter(t, root)) return false;
-    if (!grow((void **)&stack, &room, 0, sizeof *stack) || !grow((void **)&next, &next_room, 0, sizeof *next)) goto done;
+    if (!grow((void **)&stack, &room, 0, sizeof *stack, NULL) || !grow((void **)&next, &next_room, 0, sizeof *next, NULL)) goto done;
     stack[0] = root->task_at, next[0] = 0, depth = 1;
     while (depth) {
         fai_node *node = t->entries[stack[depth - 1]].node;
         if (next[depth - 1] < node->ninputs) {
             fai_node *child = node->edges[next[depth - 1]++].node;
             if (!child || entry_of(t, child)) continue;
-            if (!enter(t, child) || !grow((void **)&stack, &room, depth, sizeof *stack) || !grow((void **)&next, &next_room, depth, sizeof *next)) goto done;
+            if (!enter(t, child) || !grow((void **)&stack, &room, depth, sizeof *stack, NULL) || !grow((void **)&next, &next_room, depth, sizeof *next, NULL)) goto done;
             stack[depth] = child->task_at, next[depth++] = 0;
             continue;
         }
@@ -279,7 +289,7 @@ static bool process(task *t, uint32_t at)
     if (node->retains && !retain(t, node->retains, g)) return false;
     if (leaf) {
         if (t->captured && !t->entries[at].target) return leave(t, at), true;
-        if (!grow((void **)&t->leaves, &t->leaves_room, t->nleaves, sizeof *t->leaves)) return false;
+        if (!grow((void **)&t->leaves, &t->leaves_room, t->nleaves, sizeof *t->leaves, t->few_leaves)) return false;
         t->leaves[t->nleaves++] = at;
         return true;
     }
@@ -359,9 +369,9 @@ static void clean_up(task *t)
 {
     for (uint32_t at = t->count; at-- > 0;)
         if (t->entries[at].node) leave(t, at);
-    fai_free(FAI_TAG_GRAPH, t->entries, t->room * sizeof *t->entries);
-    fai_free(FAI_TAG_GRAPH, t->heap, t->heap_room * sizeof *t->heap);
-    fai_free(FAI_TAG_GRAPH, t->leaves, t->leaves_room * sizeof *t->leaves);
+    give_back(t->entries, t->room, sizeof *t->entries, t->few);
+    give_back(t->heap, t->heap_room, sizeof *t->heap, t->few_heap);
+    give_back(t->leaves, t->leaves_room, sizeof *t->leaves, t->few_leaves);
 }
 
 /* ---- the roots ---- */
@@ -450,6 +460,14 @@ static bool run(task *t, fa_tensor *const *roots, fa_tensor *const *gradients, i
     return ok;
 }
 
+static void begin(task *t, bool create_graph, bool retain_graph)
+{
+    memset(&t->entries, 0, sizeof *t - offsetof(task, entries)); /* all but the small arrays */
+    t->entries = t->few, t->heap = t->few_heap, t->leaves = t->few_leaves;
+    t->room = t->heap_room = t->leaves_room = START;
+    t->create_graph = create_graph, t->retain_graph = retain_graph || create_graph;
+}
+
 bool fa_backward_with(fa_tensor *root, const fa_backward_options *options)
 {
     if (fai_refuse_pending("backward") || !fai_check("backward", "root", root)) return false;
@@ -457,7 +475,9 @@ bool fa_backward_with(fa_tensor *root, const fa_backward_options *options)
         fai_fail(FA_ERR_RUNTIME, "backward", "`inputs` argument to `backward()` cannot be empty.");
         return false;
     }
-    task t = {.create_graph = options->create_graph, .retain_graph = options->retain_graph || options->create_graph, .pruned = options->ninputs > 0};
+    task t;
+    begin(&t, options->create_graph, options->retain_graph);
+    t.pruned = options->ninputs > 0;
     return run(&t, &root, options->gradient ? (fa_tensor *const[]){options->gradient} : NULL, 1, options->inputs, options->ninputs);
 }
 
@@ -482,8 +502,9 @@ bool fa_grad_of_with(fa_tensor *const *outputs, int noutputs, fa_tensor *const *
 {
     for (int i = 0; i < ninputs; i++) grads[i] = NULL;
     if (fai_refuse_pending("grad")) return false;
-    task t = {.create_graph = options->create_graph, .retain_graph = options->retain_graph || options->create_graph, .pruned = true, .captured = grads,
-              .ncaptured = ninputs};
+    task t;
+    begin(&t, options->create_graph, options->retain_graph);
+    t.pruned = true, t.captured = grads, t.ncaptured = ninputs;
     bool ok = run(&t, outputs, options->grad_outputs, noutputs, inputs, ninputs);
     for (int i = 0; i < ninputs; i++) {
         /* the same input asked for twice: targets keep the last, so look for its first */

@@ -151,6 +151,14 @@ fa_tensor *fai_expand_reduced(fai_node *node, fa_tensor *t, fa_shape dims, bool 
     fa_shape with_ones = {.ndim = meta->ndim};
     if (!t) return NULL;
     reduced_dims(meta, dims, reduced);
+    if (!fai_recording()) { /* the two views in one */
+        int64_t stride[FA_MAX_DIMS];
+        for (int i = 0, at = 0; i < meta->ndim; i++) {
+            stride[i] = reduced[i] ? 0 : t->stride[keepdim ? i : at];
+            at += !reduced[i];
+        }
+        return fai_view("backward", t, meta->ndim, meta->size, stride, t->offset);
+    }
     for (int i = 0; i < meta->ndim; i++) with_ones.dim[i] = reduced[i] ? 1 : meta->size[i];
     if (!keepdim && t->ndim != meta->ndim) t = fa_view(t, with_ones);
     return fa_expand(t, fai_meta_shape(meta));

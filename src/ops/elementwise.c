@@ -91,22 +91,34 @@ static void plan_operand(fa_plan *plan, int k, const space *s, const fa_tensor *
     }
 }
 
-/* The whole loop over contiguous float32 operands of one shape, without a plan: what small networks do most. */
-static bool run_tiny(int loop, fa_tensor *out, int n, const fai_operand *operands, const double *params)
+/* Small contiguous float32 tensors of one shape on the CPU, the daily bread of small networks: they need no plan. */
+static bool all_small(int n, const fai_operand *operands)
 {
-    const void *pointer[4] = {NULL};
-    if (out->numel > TINY || out->dtype != FA_FLOAT32 || !fai_on_cpu(out) || !FAI_HAS(out, FAI_CONTIGUOUS)) return false;
+    const fa_tensor *first = operands[0].tensor;
+    if (!first || first->numel > TINY || first->numel == 0) return false;
     for (int k = 0; k < n; k++) {
         const fa_tensor *t = operands[k].tensor;
-        if (!t || t->dtype != FA_FLOAT32 || t->numel != out->numel || t->ndim != out->ndim || !FAI_HAS(t, FAI_CONTIGUOUS) || !fai_on_cpu(t)) return false;
+        if (!t || t->dtype != FA_FLOAT32 || t->ndim != first->ndim || !FAI_HAS(t, FAI_CONTIGUOUS) || !fai_on_cpu(t)) return false;
         for (int i = 0; i < t->ndim; i++)
-            if (t->size[i] != out->size[i]) return false;
-        pointer[k] = fai_host(t);
+            if (t->size[i] != first->size[i]) return false;
     }
-    fai_cpu_row_f32 *run = fai_cpu_rows_table()->f32[loop];
-    if (!run) return false;
-    run(out->numel, fai_host(out), pointer[0], pointer[1], pointer[2], pointer[3], params);
     return true;
+}
+
+static void run_small(fai_cpu_row_f32 *run, fa_tensor *out, int n, const fai_operand *operands, const double *params)
+{
+    const void *pointer[4] = {NULL};
+    for (int k = 0; k < n; k++) pointer[k] = fai_host(operands[k].tensor);
+    run(out->numel, fai_host(out), pointer[0], pointer[1], pointer[2], pointer[3], params);
+}
+
+/* The loop for a result of float32, or NULL where the row's is another type. */
+static fai_cpu_row_f32 *small_loop(int loop, fa_dtype result)
+{
+    bool bool_result, checks_zero;
+    if (result != FA_DTYPE_DEFAULT && result != FA_FLOAT32) return NULL;
+    fai_types types = fai_row_types(loop, &bool_result, &checks_zero);
+    return bool_result || types == FAI_TYPES_INT ? NULL : fai_cpu_rows_table()->f32[loop];
 }
 
 static bool run_planned(const char *op, int compute, int loop, fa_tensor *out, int n, const fai_operand *operands, const double *params)
@@ -249,6 +261,12 @@ fa_tensor *fai_row_raw(const char *op, int loop, int noperands, const fai_operan
     fa_dtype common = result;
     int64_t size[FA_MAX_DIMS];
     int ndim;
+    if (all_small(noperands, operands)) {
+        fai_cpu_row_f32 *run = small_loop(loop, result);
+        fa_tensor *small = run ? fai_empty_like(op, operands[0].tensor) : NULL;
+        if (small) run_small(run, small, noperands, operands, params);
+        if (run) return small;
+    }
     if (!scalars_to_numbers(op, noperands, operands, numbers, &device)) return NULL;
     if (result == FA_DTYPE_DEFAULT) {
         bool bool_result, checks_zero;
@@ -261,17 +279,19 @@ fa_tensor *fai_row_raw(const char *op, int loop, int noperands, const fai_operan
     fa_tensor *out = fai_empty(op, result, device, ndim, size);
     if (!out || out->numel == 0) return out;
     loop = loop_for(loop, common);
-    if (run_tiny(loop, out, noperands, numbers, params)) return out;
     return run_planned(op, fai_compute(common), loop, out, noperands, numbers, params) ? out : NULL;
 }
 
 bool fai_row_into(const char *op, int loop, fa_tensor *out, int noperands, const fai_operand *operands, const double *params)
 {
-    fai_operand with_out[5], numbers[5];
+    fai_operand numbers[5];
     fa_device device;
     fa_dtype common;
     if (!fai_check_writable(op, out)) return false;
-    memcpy(with_out, operands, (size_t)noperands * sizeof *operands);
+    if (all_small(noperands, operands) && all_small(1, &(fai_operand){.tensor = out}) && out->numel == operands[0].tensor->numel) {
+        fai_cpu_row_f32 *run = small_loop(loop, FA_DTYPE_DEFAULT);
+        if (run) return run_small(run, out, noperands, operands, params), true;
+    }
     if (!scalars_to_numbers(op, noperands, operands, numbers, &device)) return false;
     if (!fa_device_equal(device, out->device)) {
         static const char *const names[] = {"the output", "x"};
@@ -289,7 +309,6 @@ bool fai_row_into(const char *op, int loop, fa_tensor *out, int noperands, const
     if (!common_type(op, loop, noperands, operands, &common) || !integer_checks(op, loop, noperands, operands, common)) return false;
     if (out->numel == 0) return true;
     loop = loop_for(loop, common);
-    if (fai_is_float(out->dtype) && run_tiny(loop, out, noperands, numbers, params)) return true;
     return run_planned(op, fai_compute(common), loop, out, noperands, numbers, params);
 }
 

@@ -6,7 +6,7 @@
 void fai_plan_begin(fa_plan *plan)
 {
     memset(plan, 0, offsetof(fa_plan, view));
-    for (int k = 0; k < FA_PLAN_VIEWS; k++) plan->view[k].kind = FA_VIEW_NONE, plan->view[k].low = plan->view[k].high = 0;
+    for (int k = 0; k < FA_PLAN_VIEWS; k++) plan->view[k].kind = FA_VIEW_NONE;
     plan->groups = 1;
 }
 
