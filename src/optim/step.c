@@ -167,7 +167,7 @@ static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch 
         v->kind = FA_VIEW_TABLE;
         v->ndim = 1;
         v->size[0] = b->count;
-        v->high = b->count * (int64_t)sizeof(fa_table_entry);
+        v->low = 0, v->high = b->count * (int64_t)sizeof(fa_table_entry);
         v->dtype = (int)b->dtype;
         v->writes = k != 1;
     }
