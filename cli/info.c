@@ -1,6 +1,5 @@
 /* facula info: the devices, the instruction set, the libraries, and how to get what is missing. */
 #include "cli.h"
-#include <cjson/cJSON.h>
 #include <dlfcn.h>
 #include <glob.h>
 #include <stdlib.h>
@@ -96,7 +95,6 @@ static void print_libraries(void)
     print_library("NVRTC", nvrtc_is_there() ? "found" : "not found",
                   "compiles the kernels for NVIDIA GPUs (libnvrtc.so.13 or .12: the CUDA toolkit, or pip install nvidia-cuda-nvrtc)");
     print_library("zlib", zlibVersion(), "compressed .npz and .csv.gz files");
-    print_library("cJSON", cJSON_Version(), "the headers of .safetensors files");
 }
 
 static int run(const cli_command *command)

@@ -17,5 +17,5 @@ endif()
 if(NOT TARGET Facula::facula_static AND EXISTS "${_facula_libdir}/libfacula.a")
     add_library(Facula::facula_static STATIC IMPORTED)
     set_target_properties(Facula::facula_static PROPERTIES IMPORTED_LOCATION "${_facula_libdir}/libfacula.a"
-        INTERFACE_INCLUDE_DIRECTORIES "${_facula_include}" INTERFACE_LINK_LIBRARIES "cjson;z;dl;m;pthread")
+        INTERFACE_INCLUDE_DIRECTORIES "${_facula_include}" INTERFACE_LINK_LIBRARIES "z;dl;m;pthread")
 endif()

@@ -27,5 +27,5 @@ LINK_release := -Wl,-z,defs
 LINK_debug := -Wl,-z,defs
 LINK_asan := -fsanitize=address,undefined
 LINK_tsan := -fsanitize=thread
-LIBS := -lcjson -lz -ldl -lm
+LIBS := -lz -ldl -lm
 LIBS_SIM := -ldl -lm

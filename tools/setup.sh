@@ -16,7 +16,6 @@ look() {
     # A release brings its generated files along and can do without Python.
     [ -d generated ] || command -v python3 >/dev/null 2>&1 || need python3
     has_header zlib.h || need zlib1g-dev
-    has_header cjson/cJSON.h || need libcjson-dev
     has_header cmocka.h || need libcmocka-dev
     command -v pkg-config >/dev/null 2>&1 || need pkg-config
 }
@@ -27,9 +26,9 @@ look
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "setup: missing (by their Debian names):$missing" >&2
     echo "setup: install them with your system's tool and run this again, e.g." >&2
-    echo "setup:   Fedora: dnf install gcc make python3 zlib-devel cjson-devel libcmocka-devel pkgconf" >&2
-    echo "setup:   Arch:   pacman -S gcc make python zlib cjson cmocka pkgconf" >&2
-    echo "setup:   macOS:  brew install cjson cmocka pkg-config" >&2
+    echo "setup:   Fedora: dnf install gcc make python3 zlib-devel libcmocka-devel pkgconf" >&2
+    echo "setup:   Arch:   pacman -S gcc make python zlib cmocka pkgconf" >&2
+    echo "setup:   macOS:  brew install cmocka pkg-config" >&2
     exit 1
 fi
 
