@@ -16,7 +16,7 @@
 #define FAI_ORDERED_ONCE
 #define SHARED static __attribute__((unused)) /* not every kernel needs all of it */
 #define BLOCK  1024
-#define ACROSS 32 /* columns that are summed side by side */
+#define ACROSS 64 /* columns that are summed side by side */
 #define DEEP   40 /* levels of the tree of blocks */
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t rows_per_piece(int64_t elements) { return 1 + 32768 / (elements + 1); } /* a thread's least work */

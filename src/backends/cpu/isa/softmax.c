@@ -1,5 +1,5 @@
 /* Softmax and log-softmax on the CPU and their derivatives, for float32 and float64 (kernels/softmax.k.h describes the plan).
- * Rows side by side in memory (inner = 1) are done one after the other by blocks; else 32 neighbouring rows at once. */
+ * Rows side by side in memory (inner = 1) are done one after the other by blocks; else 64 neighbouring rows at once. */
 #define FA_SUFFIX _f32
 #define REAL      float
 #define FA_F32    1
