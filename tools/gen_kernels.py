@@ -437,9 +437,16 @@ def c_build(families, fast):
     return "".join(out) + "\n"
 
 
+# Switches over element types in loops would be copied for every combination of types: ten times the text and the time.
+ONE_PATH = """#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-thread-jumps")
+#endif
+"""
+
+
 def sim_kernels(build):
     present = [f for f in build.families if f.exists]
-    out = [HEAD, '#include "kernels/table.h"\n', c_build(present, False), "const fa_kernel_entry fa_kernel_table[] = {\n"]
+    out = [HEAD, ONE_PATH, '#include "kernels/table.h"\n', c_build(present, False), "const fa_kernel_entry fa_kernel_table[] = {\n"]
     out += [f'    {{"{k.name}", "{f.name}", {k.group}, {k.name}}},\n' for f in present for k in f.kernels]
     out += [f"}};\nconst int fa_kernel_table_count = {sum(len(f.kernels) for f in present)};\n\nconst fa_program_entry fa_program_table[] = {{\n"]
     out += [f'    {{"{f.name}", {fnv(program(build, f))}u}},\n' for f in present]
@@ -460,7 +467,7 @@ def cpu_text(build):
     if missing:
         note(f"no function fai_cpu_<name> in src/backends/cpu/isa: the CPU runs the text of {', '.join(missing)}")
     families = [f for f in build.families if f.exists and any(k in text for k in f.kernels)]
-    out = [HEAD, '#include "src/backends/cpu/cpu.h"\n', c_build(families, True)]
+    out = [HEAD, ONE_PATH, '#include "src/backends/cpu/cpu.h"\n', c_build(families, True)]
     out.append('#include "src/backends/cpu/text.h"\n\n')
     out += [f"TEXT_KERNEL({k.name})\n" for k in text]
     out += [f"void FAI_NAME(fai_cpu_{k.name})(const fa_plan *plan, char *const *pointers);\n" for k in own]
