@@ -94,9 +94,9 @@ KERNEL(N(conv2d_weight), 256) {
         part[item] = sum;
     }
     BARRIER();
-    for (int half = 128; half > 0; half /= 2) {
+    for (int step = 128; step > 0; step /= 2) {
         ITEMS(256) {
-            if (item < half) part[item] += part[item + half];
+            if (item < step) part[item] += part[item + step];
         }
         BARRIER();
     }

@@ -4,6 +4,7 @@
 
 #define STRIP 128
 
+/* A tap is its distance from the window's corner within the plane, -1: none yet. Of the width of REAL, so that both vectorise. */
 #ifdef FA_F32
 typedef fa_i32 N(tap_id);
 #else
@@ -17,11 +18,16 @@ typedef struct N(pool) {
     void (*plane)(const struct N(pool) *job, const REAL *from, REAL *to, int64_t plane);
     int64_t in_size, out_size;  /* elements of a plane that is read, and of one that is written */
     int from, to;               /* their pointers */
-    atomic_bool no_memory;
+    atomic_bool no_memory;      /* the text must do it */
 } N(pool);
 
 /* Outputs x with 0 <= x * stride + shift < width. */
 static void N(span)(int64_t shift, int64_t stride, int64_t width, int64_t outputs, int64_t *first, int64_t *end) {
+    if (shift >= 0 && shift + (outputs - 1) * stride < width) { /* most taps; spares the divisions */
+        *first = 0;
+        *end = outputs;
+        return;
+    }
     const int64_t low = shift >= 0 ? 0 : (-shift + stride - 1) / stride,
                   high = width - shift <= 0 ? 0 : (width - shift + stride - 1) / stride;
     *first = low;
@@ -29,20 +35,32 @@ static void N(span)(int64_t shift, int64_t stride, int64_t width, int64_t output
 }
 
 /* ---- maximum ---- */
-INLINE void N(max_tap)(REAL *restrict best, N(tap_id) *restrict tap, const REAL *restrict row, int64_t n, const int64_t stride,
-                       N(tap_id) id) {
-    for (int64_t i = 0; i < n; i++) {
-        const REAL v = row[i * stride], b = best[i];
-        const N(tap_id) t = tap[i];
-        const bool take = (v > b) | (v != v) | (t < 0);
-        best[i] = take ? v : b;
-        tap[i] = take ? id : t;
+typedef N(tap_id) N(taps) __attribute__((vector_size(FAI_VECTOR_BYTES)));
+
+/* One tap for n outputs; `room` elements may be read from row on. Selects, not branches: which tap wins is anybody's guess. best
+ * and tap have space for whole vectors. */
+INLINE void N(max_tap)(REAL *best, N(tap_id) *tap, const REAL *row, int64_t n, const int64_t stride, N(tap_id) id, int64_t room) {
+    N(taps) lane;
+    for (int l = 0; l < LANES; l++) lane[l] = l;
+    for (int64_t i = 0; i < n; i += LANES, row += LANES * stride, room -= LANES * stride) {
+        REAL line[LANES];
+        if ((LANES - 1) * stride < room)
+            for (int l = 0; l < LANES; l++) line[l] = row[l * stride];
+        else
+            for (int l = 0; l < LANES; l++) line[l] = i + l < n ? row[l * stride] : 0;
+        const N(vec) v = N(load)(line), b = N(load)(best + i);
+        N(taps) t;
+        memcpy(&t, tap + i, sizeof t);
+        const N(taps) take = ((N(taps))(v > b) | (N(taps))(v != v) | (t < 0)) & (lane < (N(tap_id))(n - i));
+        N(put)(best + i, (N(vec))(((N(taps))v & take) | ((N(taps))b & ~take)));
+        t = (id & take) | (t & ~take);
+        memcpy(tap + i, &t, sizeof t);
     }
 }
 
 static void N(max_row)(const N(pool) *job, const REAL *plane, REAL *best, N(tap_id) *tap, int64_t y, int64_t x, int64_t count) {
     const fa_i64 *n = job->plan->n;
-    for (int64_t i = 0; i < count; i++) best[i] = 0, tap[i] = -1;
+    for (int64_t i = 0; i < count + LANES; i++) best[i] = 0, tap[i] = -1;
     for (int64_t i = 0; i < job->window_y; i++) {
         const int64_t at_y = y * job->stride_y - job->pad_y + i * n[11];
         if (at_y < 0 || at_y >= job->height) continue;
@@ -51,28 +69,27 @@ static void N(max_row)(const N(pool) *job, const REAL *plane, REAL *best, N(tap_
             const int64_t shift = x * job->stride_x - job->pad_x + j * n[12];
             N(span)(shift, job->stride_x, job->width, count, &first, &end);
             const REAL *row = plane + at_y * job->width + shift + first * job->stride_x;
-            const N(tap_id) id = (N(tap_id))(i * job->window_x + j);
-            if (job->stride_x == 1) N(max_tap)(best + first, tap + first, row, end - first, 1, id);
-            else if (job->stride_x == 2) N(max_tap)(best + first, tap + first, row, end - first, 2, id);
-            else N(max_tap)(best + first, tap + first, row, end - first, job->stride_x, id);
+            const N(tap_id) id = (N(tap_id))(i * n[11] * job->width + j * n[12]);
+            const int64_t room = plane + job->height * job->width - row;
+            if (job->stride_x == 1) N(max_tap)(best + first, tap + first, row, end - first, 1, id, room);
+            else if (job->stride_x == 2) N(max_tap)(best + first, tap + first, row, end - first, 2, id, room);
+            else N(max_tap)(best + first, tap + first, row, end - first, job->stride_x, id, room);
         }
     }
 }
 
 static void N(max_plane)(const N(pool) *job, const REAL *from, REAL *to, int64_t plane) {
-    const fa_i64 *n = job->plan->n;
-    N(tap_id) tap[STRIP];
+    N(tap_id) tap[STRIP + LANES];
+    REAL best[STRIP + LANES];
     fa_i64 *indices = job->plan->view[1].kind ? (fa_i64 *)(void *)job->pointers[1] + plane * job->oh * job->ow : NULL;
     for (int64_t y = 0; y < job->oh; y++)
         for (int64_t x = 0; x < job->ow; x += STRIP) {
             const int64_t count = job->ow - x < STRIP ? job->ow - x : STRIP, at = y * job->ow + x;
-            N(max_row)(job, from, to + at, tap, y, x, count);
+            N(max_row)(job, from, best, tap, y, x, count);
+            for (int64_t i = 0; i < count; i++) to[at + i] = best[i];
             if (!indices) continue;
             const int64_t start = (y * job->stride_y - job->pad_y) * job->width + x * job->stride_x - job->pad_x;
-            for (int64_t i = 0; i < count; i++) {
-                const int64_t ty = tap[i] / (N(tap_id))job->window_x, tx = tap[i] - ty * job->window_x;
-                indices[at + i] = start + i * job->stride_x + ty * n[11] * job->width + tx * n[12];
-            }
+            for (int64_t i = 0; i < count; i++) indices[at + i] = start + i * job->stride_x + tap[i];
         }
 }
 
@@ -84,9 +101,22 @@ static void N(max_back_plane)(const N(pool) *job, const REAL *from, REAL *to, in
 }
 
 /* ---- mean ---- */
-static REAL N(divisor)(const N(pool) *job, int64_t y, int64_t x) {
-    return N(pool_divisor)(y * job->stride_y - job->pad_y, x * job->stride_x - job->pad_x, job->window_y, job->window_x,
-                           job->height, job->width, job->pad_y, job->pad_x, job->plan->n[11], job->plan->n[12]);
+
+/* Elements that one side of a window at `start` counts for the divisor: with the padding, or without. */
+INLINE REAL N(counted)(int64_t start, int64_t window, int64_t length, int64_t padding, bool padding_counts) {
+    const int64_t limit = padding_counts ? length + padding : length, end = start + window < limit ? start + window : limit;
+    return (REAL)(end - (padding_counts || start > 0 ? start : 0));
+}
+
+/* The divisors of one row of `count` windows from x on. */
+static void N(divisors)(const N(pool) *job, REAL *to, int64_t y, int64_t x, int64_t count) {
+    const bool padding = job->plan->n[11];
+    const REAL instead = (REAL)job->plan->n[12];
+    const REAL rows = N(counted)(y * job->stride_y - job->pad_y, job->window_y, job->height, job->pad_y, padding);
+    for (int64_t i = 0; i < count; i++) {
+        const REAL cols = N(counted)((x + i) * job->stride_x - job->pad_x, job->window_x, job->width, job->pad_x, padding);
+        to[i] = instead != 0 ? instead : rows * cols;
+    }
 }
 
 INLINE void N(sum_tap)(REAL *restrict sum, const REAL *restrict row, int64_t n, const int64_t stride) {
@@ -94,6 +124,7 @@ INLINE void N(sum_tap)(REAL *restrict sum, const REAL *restrict row, int64_t n, 
 }
 
 static void N(avg_plane)(const N(pool) *job, const REAL *from, REAL *to, int64_t plane) {
+    REAL divisor[STRIP];
     (void)plane;
     for (int64_t y = 0; y < job->oh; y++) {
         REAL *sum = to + y * job->ow;
@@ -109,13 +140,18 @@ static void N(avg_plane)(const N(pool) *job, const REAL *from, REAL *to, int64_t
                 else if (job->stride_x == 2) N(sum_tap)(sum + first, row, end - first, 2);
                 else N(sum_tap)(sum + first, row, end - first, job->stride_x);
             }
-        for (int64_t x = 0; x < job->ow; x++)
-            if (y0 < job->height && x * job->stride_x - job->pad_x < job->width) sum[x] /= N(divisor)(job, y, x);
+        if (y0 >= job->height) continue;
+        for (int64_t x = 0; x < job->ow; x += STRIP) {
+            const int64_t count = job->ow - x < STRIP ? job->ow - x : STRIP;
+            N(divisors)(job, divisor, y, x, count);
+            for (int64_t i = 0; i < count; i++)
+                if ((x + i) * job->stride_x - job->pad_x < job->width) sum[x + i] /= divisor[i];
+        }
     }
 }
 
 static void N(avg_back_plane)(const N(pool) *job, const REAL *from, REAL *to, int64_t plane) {
-    REAL share[STRIP];
+    REAL share[STRIP], divisor[STRIP];
     (void)plane;
     for (int64_t i = 0; i < job->out_size; i++) to[i] = 0;
     for (int64_t y = 0; y < job->oh; y++) {
@@ -123,7 +159,8 @@ static void N(avg_back_plane)(const N(pool) *job, const REAL *from, REAL *to, in
                       y1 = y0 + job->window_y < job->height ? y0 + job->window_y : job->height;
         for (int64_t x = 0; x < job->ow; x += STRIP) {
             const int64_t count = job->ow - x < STRIP ? job->ow - x : STRIP;
-            for (int64_t i = 0; i < count; i++) share[i] = from[y * job->ow + x + i] / N(divisor)(job, y, x + i);
+            N(divisors)(job, divisor, y, x, count);
+            for (int64_t i = 0; i < count; i++) share[i] = from[y * job->ow + x + i] / divisor[i];
             for (int64_t at_y = y0 > 0 ? y0 : 0; at_y < y1; at_y++)
                 for (int64_t j = job->window_x - 1; j >= 0; j--) { /* from the last: an element then meets its windows in order */
                     int64_t first, end;
@@ -181,8 +218,9 @@ static void N(pool_run)(const fa_plan *plan, char *const *pointers, bool back, i
                    .from = from};
     job.in_size = back ? job.oh * job.ow : job.height * job.width;
     job.out_size = back ? job.height * job.width : job.oh * job.ow;
+    if (sizeof(N(tap_id)) < 8 && job.height * job.width > INT32_MAX) job.no_memory = true; /* a tap would not fit */
     const int64_t work = job.height * job.width + job.oh * job.ow * job.window_y * job.window_x;
-    fai_parallel(n[0], 1 + 32768 / (work + 1), N(pool_tasks), &job);
+    if (!job.no_memory) fai_parallel(n[0], 1 + 32768 / (work + 1), N(pool_tasks), &job);
     if (job.no_memory)
         for (fa_i64 group = 0; group < (n[0] * job.out_size + 255) / 256; group++) text(plan, pointers, group);
 }
