@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TRAIN = 1437, HELD_OUT = 360, PIXELS = 64, BATCH = 32, EPOCHS = 12 };
+enum { TRAIN = 1437, HELD_OUT = 360, PIXELS = 64, BATCH = 32, EPOCHS = 10 };
 
 typedef struct times { double data, forward, backward, step; } times;
 typedef struct digits { fa_tensor *images, *labels; } digits;
@@ -40,8 +40,9 @@ static bool load(const char *path, digits *out)
     fa_tensor *table = fa_load_csv(path, .device = FA_CPU);
     if (!table) return false;
     if (fa_size(table, 0) < TRAIN + HELD_OUT || fa_size(table, 1) != PIXELS + 1) {
-        fa_error_set(FA_ERR_VALUE, "demo", "%s has %lld rows of %lld numbers: %d rows of %d are needed, %d pixels from 0 to 16 and the digit",
-                     path, (long long)fa_size(table, 0), (long long)fa_size(table, 1), TRAIN + HELD_OUT, PIXELS + 1, PIXELS);
+        fa_error_set(FA_ERR_VALUE, "demo",
+                     "%s has %lld rows of %lld numbers: %d rows of %d are needed, %d pixels from 0 to 16 and the digit", path,
+                     (long long)fa_size(table, 0), (long long)fa_size(table, 1), TRAIN + HELD_OUT, PIXELS + 1, PIXELS);
         return false;
     }
     fa_tensor *pixels = fa_div_scalar(fa_slice(table, 1, 0, PIXELS, 1), 16);
@@ -60,9 +61,9 @@ static digits choose(digits all, fa_tensor *order, int64_t from, int64_t to)
 
 static fa_module *make_network(void)
 {
-    return fa_sequential(fa_nn_conv2d(1, 16, 3, .padding = FA_DIMS(1)), fa_nn_batch_norm2d(16), fa_nn_relu(),
+    return fa_sequential(fa_nn_conv2d(1, 16, 3, .padding = FA_DIMS(1)), fa_nn_batch_norm2d(16), fa_nn_relu(), fa_nn_max_pool2d(2),
                          fa_nn_conv2d(16, 32, 3, .padding = FA_DIMS(1)), fa_nn_batch_norm2d(32), fa_nn_relu(),
-                         fa_nn_max_pool2d(2), fa_nn_flatten(), fa_nn_dropout(.p = 0.25), fa_nn_linear(512, 10));
+                         fa_nn_flatten(), fa_nn_dropout(.p = 0.25), fa_nn_linear(512, 10));
 }
 
 /* How many rows of scores have their largest value at the label. */
@@ -152,6 +153,7 @@ static bool choose_device(const cli_command *command, fa_device *out)
     if (!fa_failed() && fa_device_get_properties(*out, &p)) {
         if (out->type != FA_DEVICE_CPU && out->index < 0) out->index = (int16_t)fa_current_device(out->type);
         printf("device: %s (%s)\n", fa_device_text(*out), p.name);
+        if (p.simulated) printf("It runs the GPU's code on the CPU, to learn and to test: this takes a minute or more.\n");
         return true;
     }
     fprintf(stderr, "facula demo: %s\n", fa_error_take().text);
@@ -193,22 +195,23 @@ static int run(const cli_command *command)
 {
     int64_t epochs, seed;
     char found[PATH_MAX];
-    if (!cli_number(command, "--epochs", 1, 10000, EPOCHS, &epochs) || !cli_number(command, "--seed", 0, INT64_MAX, 0, &seed)) return 2;
+    if (!cli_number(command, "--epochs", 1, 10000, EPOCHS, &epochs)) return 2;
+    if (!cli_number(command, "--seed", 0, INT64_MAX, 0, &seed)) return 2;
+    fa_device device;
+    if (!choose_device(command, &device)) return 1;
     const char *path = cli_get(command, "--data");
     if (!path && !find_data(found, sizeof found)) {
         fprintf(stderr, "facula demo: digits.csv.gz is neither beside the program (../share/facula) nor in ./data; name it: "
                         "facula demo --data PATH\n");
         return 1;
     }
-    fa_device device;
-    if (!choose_device(command, &device)) return 1;
     demo(device, path ? path : found, (int)epochs, seed);
     return fa_finish("facula demo");
 }
 
 static cli_option options[] = {
     {"--device", "NAME", "cpu, cuda, cuda:1, ... (the best there is)", NULL},
-    {"--epochs", "N", "passes over the training data (12)", NULL},
+    {"--epochs", "N", "passes over the training data (10)", NULL},
     {"--seed", "N", "of all random numbers (0)", NULL},
     {"--data", "PATH", "the digits (digits.csv.gz, installed with the program)", NULL},
     {0},

@@ -91,9 +91,11 @@ static void print_library(const char *name, const char *state, const char *bring
 static void print_libraries(void)
 {
     printf("\nLibraries\n");
-    print_library("CUDA driver", opens("libcuda.so.1") ? "found" : "not found", "NVIDIA GPUs as cuda:0, cuda:1, ... (libcuda.so.1, part of the driver)");
+    print_library("CUDA driver", opens("libcuda.so.1") ? "found" : "not found",
+                  "NVIDIA GPUs as cuda:0, cuda:1, ... (libcuda.so.1, part of the driver)");
     print_library("NVRTC", nvrtc_is_there() ? "found" : "not found",
-                  "compiles the kernels for NVIDIA GPUs (libnvrtc.so.13 or .12: the CUDA toolkit, or pip install nvidia-cuda-nvrtc)");
+                  "compiles the kernels for NVIDIA GPUs (libnvrtc.so.13 or .12: "
+                  "the CUDA toolkit, or pip install nvidia-cuda-nvrtc)");
     print_library("zlib", zlibVersion(), "compressed .npz and .csv.gz files");
 }
 
@@ -102,8 +104,8 @@ static int run(const cli_command *command)
     (void)command;
     printf("facula %s\n\n", fa_version());
     const int accelerators = print_devices();
-    printf("\nProcessor\n  instruction set %s, of those that this machine has: %s (FACULA_ISA chooses another)\n", fa_instruction_set(),
-           fa_instruction_sets());
+    printf("\nProcessor\n  instruction set %s, of those that this machine has: %s (FACULA_ISA chooses another)\n",
+           fa_instruction_set(), fa_instruction_sets());
     printf("  threads %d (OMP_NUM_THREADS or FACULA_NUM_THREADS sets it; results do not depend on it)\n", fa_num_threads());
     print_libraries();
     const char *sim = getenv("FACULA_SIM");

@@ -7,10 +7,12 @@ enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void help(void)
 {
-    printf("facula %s: tensors, networks and their training on any device\n\nUsage: facula <command> [options]\n\nCommands:\n", fa_version());
+    printf("facula %s: tensors, networks and their training on any device\n\n", fa_version());
+    printf("Usage: facula <command> [options]\n\nCommands:\n");
     for (int i = 0; i < COMMANDS; i++) printf("  %-18s %s\n", commands[i]->name, commands[i]->what);
     printf("  %-18s %s\n", "help [command]", "this text, or a command's");
-    printf("\nOptions:\n  %-18s %s\n  %-18s %s\n", "--version", "the version", "--help", "this text; after a command, that command's");
+    printf("\nOptions:\n  %-18s %s\n", "--version", "the version");
+    printf("  %-18s %s\n", "--help", "this text; after a command, that command's");
     printf("\nWithout a GPU: FACULA_SIM=cuda:2 facula info   shows two simulated ones, and every program can use them.\n");
 }
 

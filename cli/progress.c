@@ -29,8 +29,9 @@ void cli_progress_show(cli_progress *progress, int epoch, int64_t step, double l
     char bar[CELLS + 1];
     for (int i = 0; i < CELLS; i++) bar[i] = i < done * CELLS / all ? '#' : '-';
     bar[CELLS] = 0;
-    printf("%sepoch %2d/%d [%s] loss %.4f  accuracy %5.1f %%%s", progress->terminal ? "\r" : "", epoch, progress->epochs, bar, loss,
-           100 * accuracy, progress->terminal ? "\033[K" : "\n");
+    if (progress->terminal) printf("\r");
+    printf("epoch %2d/%d [%s] loss %.4f  accuracy %5.1f %%", epoch, progress->epochs, bar, loss, 100 * accuracy);
+    printf(progress->terminal ? "\033[K" : "\n"); /* wipes what an older, longer line left */
     fflush(stdout);
 }
 

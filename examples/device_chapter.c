@@ -38,6 +38,6 @@ int main(void)
 
     /* the third step of "detach, to the CPU, read" */
     const float *values = fa_data(fa_cpu(fa_detach(x)));
-    if (values) printf("[%g %g %g]\n", values[0], values[1], values[2]);
+    if (values) printf("[%g. %g. %g.]\n", values[0], values[1], values[2]);
     return fa_finish("device_chapter");
 }

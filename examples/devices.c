@@ -59,6 +59,13 @@ static int try_all_gpus(fa_device *devices, int room)
     return n < room ? n : room;
 }
 
+/* As the tutorial shows a device in a list. */
+static void print_in_list(fa_device device)
+{
+    if (device.type == FA_DEVICE_CPU) printf("device(type='cpu')");
+    else printf("device(type='cuda', index=%d)", device.index);
+}
+
 static void choose(void)
 {
     printf("== 16 try_gpu\n");
@@ -67,7 +74,10 @@ static void choose(void)
     printf("%s\n", fa_device_text(try_gpu(0)));
     printf("%s\n", fa_device_text(try_gpu(10)));
     printf("[");
-    for (int i = 0; i < n; i++) printf("%s%s", i ? ", " : "", fa_device_text(all[i]));
+    for (int i = 0; i < n; i++) {
+        if (i) printf(", ");
+        print_in_list(all[i]);
+    }
     printf("]\n");
 }
 

@@ -1,4 +1,5 @@
-/* A GPU's memory is small: what happens when it is full, how to see who has it, and how a training loop keeps it. Twin of script 20.
+/* A GPU's memory is small: what happens when it is full, how to see who has it, and how a training loop keeps it.
+ * Twin of script 20.
  *
  *     FACULA_SIM=cuda:2 ./memory
  *     FACULA_SIM=cuda:1 FACULA_SIM_MEMORY=8MiB ./memory      a very small GPU */

@@ -1,5 +1,5 @@
-/* The mistakes that everybody makes once: something was left on the CPU, or on another GPU. Each part makes the mistake, shows what
- * Facula says, and then does it right.
+/* The mistakes that everybody makes once: something was left on the CPU, or on another GPU. Each part makes the mistake,
+ * shows what Facula says, and then does it right.
  *
  *     FACULA_SIM=cuda:2 ./mistakes      two simulated GPUs are enough to make them all
  *     ./mistakes                        without any GPU there is one mistake to make: asking for one */

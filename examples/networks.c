@@ -1,7 +1,9 @@
 /* A network on a device, and the loop that trains it there: the model, the inputs and the labels all go to the same place.
  *
  *     ./networks
- *     FACULA_SIM=cuda:2 ./networks */
+ *     FACULA_SIM=cuda:2 ./networks
+ *
+ * The last two parts say in the tutorial's own words where the model, the inputs, the parameters and the output are. */
 #include <facula.h>
 
 static const char *where(fa_tensor *t) { return fa_device_text(fa_device_of(t)); }
@@ -69,9 +71,9 @@ static void template(void)
     fa_backward(loss);
     fa_step(optimizer);
 
-    printf("loss = %.9g\n", fa_item(loss));
-    printf("the model is on: %s\n", where(first_parameter(net)));
-    printf("the inputs are on: %s\n", where(x));
+    printf("loss = %.16g\n", fa_item(loss));
+    printf("模型所在设备： %s\n", where(first_parameter(net)));
+    printf("输入数据所在设备： %s\n", where(x));
 }
 
 static void full_example(void)
@@ -80,15 +82,15 @@ static void full_example(void)
     FA_SCOPE;
     fa_manual_seed(0);
     const fa_device device = choose();
-    printf("device: %s\n", fa_device_text(device));
+    printf("当前设备： %s\n", fa_device_text(device));
     fa_tensor *x = fa_to(fa_rand(FA_SHAPE(2, 3)), device);
-    printf("x is on: %s\n", where(x));
+    printf("X 所在设备： %s\n", where(x));
     fa_module *net = fa_sequential(fa_nn_linear(3, 5), fa_nn_relu(), fa_nn_linear(5, 1));
     fa_module_to(net, device);
-    printf("the parameters are on: %s\n", where(first_parameter(net)));
+    printf("模型参数所在设备： %s\n", where(first_parameter(net)));
     fa_tensor *y = fa_call(net, x);
-    printf("the output is on: %s\n", where(y));
-    printf("moved back, it is on: %s\n", where(fa_cpu(y)));
+    printf("输出 Y 所在设备： %s\n", where(y));
+    printf("移回 CPU 后的设备： %s\n", where(fa_cpu(y)));
 }
 
 int main(void)

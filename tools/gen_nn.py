@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes the layers from src/nn/layers.tab: fa_layers.h, their constructors, forward functions and texts, and docs.
 
-gen_nn.py --out BUILD [--tables src]: writes BUILD/include/{fa_layers.h,layers_gen.h}, BUILD/gen/layers_gen.c, BUILD/docs/layers.md.
+gen_nn.py --out BUILD [--tables src]: writes BUILD/include/{fa_layers.h,layers_gen.h}, BUILD/gen/layers_gen.c and
+BUILD/docs/layers.md.
 """
 import argparse
 import ast
@@ -41,7 +42,9 @@ class Arg:
         """C text: the argument is not what it is by default."""
         if self.type in SHAPES:
             return f"!fai_layer_is(a->{self.name}, {self.default})"
-        return f"{'!' if self.default == 'true' else ''}a->{self.name}" if self.type == "bool" else f"a->{self.name} != {self.default}"
+        if self.type == "bool":
+            return f"{'!' if self.default == 'true' else ''}a->{self.name}"
+        return f"a->{self.name} != {self.default}"
 
 
 class Layer:
@@ -160,7 +163,8 @@ def public(layer):
     fields = "".join(f"    {a.declare()};\n" for a in layer.options)
     out.append(f"typedef struct {name}_options {{\n    size_t struct_size;\n{fields}}} {name}_options;\n")
     front = f"{layer.positional}, " if layer.required else ""
-    out.append(f"FA_API {name}_options {name}_defaults(void);\nFA_API fa_module *{name}_with({front}const {name}_options *options);\n")
+    out.append(f"FA_API {name}_options {name}_defaults(void);\n"
+               f"FA_API fa_module *{name}_with({front}const {name}_options *options);\n")
     return "".join(out) + "#ifndef __cplusplus\n" + options_macro(layer) + "#endif\n"
 
 
@@ -175,9 +179,9 @@ PUBLIC_HEAD = HEAD + """#ifndef FA_LAYERS_H
 extern "C" {
 #endif
 
-/* A layer is a module that belongs to the scope. Options follow the required arguments: fa_nn_linear(10, 32, .bias = false). Windows
- * and their kind are one number or FA_DIMS(height, width); as options always FA_DIMS: .stride = FA_DIMS(2) means both. The functions
- * ending in _with take NULL for all defaults. Initial values are drawn as torch draws them. */
+/* A layer is a module that belongs to the scope. Options follow the required arguments: fa_nn_linear(10, 32, .bias = false).
+ * Windows and their kind are one number or FA_DIMS(height, width); as options always FA_DIMS: .stride = FA_DIMS(2) means both. The
+ * functions ending in _with take NULL for all defaults. Initial values are drawn as torch draws them. */
 static inline fa_shape fa_dims_of_number(int64_t n) { fa_shape s = {1, {0}}; s.dim[0] = n; return s; }
 static inline fa_shape fa_dims_of_dims(fa_shape dims) { return dims; }
 #ifndef __cplusplus
@@ -217,7 +221,8 @@ def printed(layer, name):
     if arg.type == "bool":
         return "%s", f'a->{name} ? "True" : "False"', ""
     kind = {"float": "float", "window": "window"}.get(arg.type, "tuple")
-    return "%s", name, f"    char {name}[{32 if kind == 'float' else 192}];\n    fai_text_{kind}({name}, sizeof {name}, a->{name});\n"
+    room = 32 if kind == "float" else 192
+    return "%s", name, f"    char {name}[{room}];\n    fai_text_{kind}({name}, sizeof {name}, a->{name});\n"
 
 
 def describe(layer):
@@ -235,8 +240,8 @@ def describe(layer):
         condition = f"if ({layer.at_arg[name].differs()}) " if name else ""
         parts.append(f'    {condition}fai_layer_describe(text, n, "{text}"{arguments});\n')
     data = f"    const {layer.struct} *a = self->data;\n" if layer.args else "    (void)self;\n"
-    return (f"static void describe_{layer.snake}(const fa_module *self, char *text, size_t n)\n{{\n{data}{before}    if (n) *text = 0;\n"
-            + "".join(parts) + "}\n\n")
+    return (f"static void describe_{layer.snake}(const fa_module *self, char *text, size_t n)\n{{\n{data}{before}"
+            + "    if (n) *text = 0;\n" + "".join(parts) + "}\n\n")
 
 
 def forward(layer):
@@ -285,7 +290,8 @@ def checks(layer):
             f, v = shown.get(a.type, ("%lld", "(long long)fai_layer_least(a->{})"))
             fmt.append(f"{a.name} = {f}")
             values.append(v.format(a.name))
-        out.append(f'(({condition}) || fai_layer_refuse("{layer.name}", "{message}: found {", ".join(fmt)}", {", ".join(values)}))')
+        text = f'"{message}: found {", ".join(fmt)}", {", ".join(values)}'
+        out.append(f'(({condition}) || fai_layer_refuse("{layer.name}", {text}))')
     return out
 
 
@@ -294,7 +300,8 @@ def constructor(layer):
     out = []
     if layer.options:
         fields = "".join(f", .{a.name} = {a.default}" for a in layer.options if a.type not in SHAPES)
-        out.append(f"{name}_options {name}_defaults(void) {{ return ({name}_options){{.struct_size = sizeof({name}_options){fields}}}; }}\n\n")
+        out.append(f"{name}_options {name}_defaults(void)\n{{\n"
+                   f"    return ({name}_options){{.struct_size = sizeof({name}_options){fields}}};\n}}\n\n")
         front = f"{layer.positional}, " if layer.required else ""
         out.append(f"fa_module *{name}_with({front}const {name}_options *options)\n{{\n")
         out.append(f"    const {name}_options defaults = {name}_defaults();\n    if (!options) options = &defaults;\n"
@@ -316,13 +323,14 @@ def source(layers):
     out = [HEAD, '#include "nn/module.h"\n#include "autograd/generated.h"\n\n']
     for x in layers:
         described = f", .describe = describe_{x.snake}" if x.repr else ""
-        out.append(f"/* ---- {x.name} ---- */\n\n" + forward(x) + describe(x)
-                   + f'const fa_module_type fai_layer_{x.name} = {{.name = "{x.name}", .forward = forward_{x.snake}{described}}};\n\n' + constructor(x))
+        kind = f'const fa_module_type fai_layer_{x.name} = {{.name = "{x.name}", .forward = forward_{x.snake}{described}}};\n\n'
+        out.append(f"/* ---- {x.name} ---- */\n\n" + forward(x) + describe(x) + kind + constructor(x))
     return "".join(out)
 
 
 def documentation(layers):
-    out = ["# Layers\n\nMade from src/nn/layers.tab. Arguments with `=` are options: `fa_nn_conv2d(1, 8, 3, .padding = FA_DIMS(1))`.\n\n"
+    out = ["# Layers\n\nMade from src/nn/layers.tab. Arguments with `=` are options: "
+           "`fa_nn_conv2d(1, 8, 3, .padding = FA_DIMS(1))`.\n\n"
            "| function | what | parameters and buffers |\n|---|---|---|\n"]
     for x in layers:
         args = ", ".join([a.name for a in x.required] + [f".{a.name} = {a.default}" for a in x.options])

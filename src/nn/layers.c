@@ -2,6 +2,7 @@
 #include "module.h"
 #include "../ops/random.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool fill(fa_module *m, fa_tensor *t, const char *init, int64_t padding_idx)
@@ -29,7 +30,8 @@ static bool sizes_ok(const fa_module *m, const char *name, int ndim, const int64
         if (size[i] >= 0) continue;
         char text[160];
         fai_text_shape(text, sizeof text, ndim, size);
-        return fai_fail(FA_ERR_RUNTIME, m->type->name, "Trying to create tensor with negative dimension %lld: %s. That would be '%s': sizes of a layer are 0 or more",
+        return fai_fail(FA_ERR_RUNTIME, m->type->name,
+                        "Trying to create tensor with negative dimension %lld: %s. That would be '%s': sizes of a layer are 0 or more",
                         (long long)size[i], text, name), false;
     }
     return true;
@@ -136,15 +138,21 @@ fa_tensor *fai_batch_norm_layer(fa_module *m, fa_tensor *x)
 
 /* ---- text ---- */
 
-/* The shortest digits that read back as v, with ".0" for whole numbers, as Python prints a float. */
+/* The shortest digits that read back as v, as Python prints a float: 0.1, 20.0, 1e-05. */
 void fai_text_float(char *out, size_t n, double v)
 {
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(out, n, "%.*g", digits, v);
-        double back;
-        if (sscanf(out, "%lf", &back) == 1 && back == v) break;
+    char shortest[32] = "";
+    int digits = 0;
+    double back = 0;
+    if (!isfinite(v)) {
+        snprintf(out, n, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+        return;
     }
-    if (!strpbrk(out, ".einf")) snprintf(out + strlen(out), n - strlen(out), ".0");
+    do snprintf(shortest, sizeof shortest, "%.*e", digits, v);
+    while (digits++ < 16 && (sscanf(shortest, "%lf", &back) != 1 || back != v));
+    const int exponent = atoi(strchr(shortest, 'e') + 1), decimals = digits - 1 - exponent;
+    if (exponent < -4 || exponent >= 16) snprintf(out, n, "%s", shortest);
+    else snprintf(out, n, "%.*f", decimals > 0 ? decimals : 1, v);
 }
 
 void fai_text_tuple(char *out, size_t n, fa_shape shape)

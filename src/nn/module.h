@@ -44,7 +44,7 @@ bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, 
 bool fai_layer_buffer(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, double value);
 bool fai_layer_counter(fa_module *m, const char *name, bool wanted);
 fa_tensor *fai_layer_input(const fa_module *m, fa_tensor *const *inputs, int ninputs);
-bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair, bool expand); /* one number or two; expand: one becomes two */
+bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair, bool expand); /* expand: one number becomes two */
 fa_shape fai_layer_both(fa_shape window);             /* one number becomes two */
 int64_t fai_layer_least(fa_shape shape);              /* the smallest number */
 bool fai_layer_is(fa_shape shape, int64_t value);     /* all numbers are value */

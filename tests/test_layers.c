@@ -1,0 +1,206 @@
+/* Tests of the layers made from layers.tab: how they print, what they refuse, initial values as torch draws them, and that a
+ * layer that can't be made leaves nothing behind. */
+#include <facula.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+static int clean(void **state)
+{
+    (void)state;
+    fa_test_fail_allocation(0, false);
+    fa_error_take();
+    return 0;
+}
+
+/* ---- text ---- */
+
+static void prints_as(fa_module *m, const char *wanted)
+{
+    char text[400];
+    fa_module_to_text(m, text, sizeof text);
+    assert_false(fa_failed());
+    assert_string_equal(text, wanted);
+}
+
+static void layers_print_as_torch_prints_them(void **state)
+{
+    (void)state;
+    FA_SCOPE;
+    prints_as(fa_nn_linear(2, 3), "Linear(in_features=2, out_features=3, bias=True)");
+    prints_as(fa_nn_linear(2, 3, .bias = false), "Linear(in_features=2, out_features=3, bias=False)");
+    prints_as(fa_nn_conv2d(1, 2, 3), "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1))");
+    prints_as(fa_nn_conv2d(4, 8, FA_DIMS(3, 5), .stride = FA_DIMS(2), .padding = FA_DIMS(1), .dilation = FA_DIMS(2), .groups = 2,
+                           .bias = false),
+              "Conv2d(4, 8, kernel_size=(3, 5), stride=(2, 2), padding=(1, 1), dilation=(2, 2), groups=2, bias=False)");
+    prints_as(fa_nn_batch_norm2d(4), "BatchNorm2d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)");
+    prints_as(fa_nn_layer_norm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)");
+    prints_as(fa_nn_layer_norm(FA_DIMS(2, 3), .bias = false),
+              "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=False)");
+    prints_as(fa_nn_embedding(10, 3), "Embedding(10, 3)");
+    prints_as(fa_nn_embedding(10, 3, .padding_idx = 1), "Embedding(10, 3, padding_idx=1)");
+    prints_as(fa_nn_dropout(.p = 0.1), "Dropout(p=0.1, inplace=False)");
+    prints_as(fa_nn_max_pool2d(2), "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
+    prints_as(fa_nn_max_pool2d(FA_DIMS(2, 3), .stride = FA_DIMS(1)),
+              "MaxPool2d(kernel_size=(2, 3), stride=1, padding=0, dilation=1, ceil_mode=False)");
+    prints_as(fa_nn_avg_pool2d(2), "AvgPool2d(kernel_size=2, stride=2, padding=0)");
+    prints_as(fa_nn_flatten(), "Flatten(start_dim=1, end_dim=-1)");
+    prints_as(fa_nn_identity(), "Identity()");
+    prints_as(fa_nn_relu(), "ReLU()");
+    prints_as(fa_nn_leaky_relu(.negative_slope = 0.1), "LeakyReLU(negative_slope=0.1)");
+    prints_as(fa_nn_leaky_relu(.negative_slope = 1.0 / 3), "LeakyReLU(negative_slope=0.3333333333333333)");
+    prints_as(fa_nn_elu(.alpha = 1234567), "ELU(alpha=1234567.0)");
+    prints_as(fa_nn_elu(.alpha = 1.5e-7), "ELU(alpha=1.5e-07)");
+    prints_as(fa_nn_elu(.alpha = 0.00025), "ELU(alpha=0.00025)");
+    prints_as(fa_nn_elu(.alpha = 1e16), "ELU(alpha=1e+16)");
+    prints_as(fa_nn_elu(), "ELU(alpha=1.0)");
+    prints_as(fa_nn_gelu(), "GELU(approximate='none')");
+    prints_as(fa_nn_softplus(), "Softplus(beta=1.0, threshold=20.0)");
+    prints_as(fa_nn_hardtanh(), "Hardtanh(min_val=-1.0, max_val=1.0)");
+    prints_as(fa_nn_softmax(1), "Softmax(dim=1)");
+    prints_as(fa_nn_log_softmax(-1), "LogSoftmax(dim=-1)");
+    prints_as(fa_sequential(fa_nn_linear(1, 2), fa_nn_relu(), fa_sequential(fa_nn_linear(2, 1))),
+              "Sequential(\n  (0): Linear(in_features=1, out_features=2, bias=True)\n  (1): ReLU()\n  (2): Sequential(\n"
+              "    (0): Linear(in_features=2, out_features=1, bias=True)\n  )\n)");
+}
+
+/* ---- what they refuse ---- */
+
+static void refused(fa_module *m, fa_code code, const char *op, const char *begins)
+{
+    assert_null(m);
+    const fa_error e = fa_error_take();
+    assert_int_equal(e.code, code);
+    assert_string_equal(e.op, op);
+    assert_memory_equal(e.text, begins, strlen(begins));
+}
+
+static void arguments_are_checked(void **state)
+{
+    (void)state;
+    FA_SCOPE;
+    refused(fa_nn_linear(-1, 2), FA_ERR_RUNTIME, "Linear", "Trying to create tensor with negative dimension -1: [2, -1]");
+    refused(fa_nn_conv2d(3, 4, 3, .groups = 2), FA_ERR_VALUE, "Conv2d",
+            "in_channels must be divisible by groups: found in_channels = 3, groups = 2");
+    refused(fa_nn_conv2d(4, 3, 3, .groups = 2), FA_ERR_VALUE, "Conv2d", "out_channels must be divisible by groups");
+    refused(fa_nn_conv2d(4, 4, 3, .groups = 0), FA_ERR_VALUE, "Conv2d", "groups must be a positive integer");
+    refused(fa_nn_conv2d(4, 4, FA_DIMS(3, 0)), FA_ERR_VALUE, "Conv2d", "kernel_size must be positive: found kernel_size = 0");
+    refused(fa_nn_conv2d(4, 4, FA_DIMS(1, 2, 3)), FA_ERR_VALUE, "Conv2d", "argument 'kernel_size' must be one number or two");
+    refused(fa_nn_max_pool2d(2, .stride = FA_DIMS(0)), FA_ERR_VALUE, "MaxPool2d", "stride must be positive");
+    refused(fa_nn_dropout(.p = 1.5), FA_ERR_VALUE, "Dropout", "dropout probability has to be between 0 and 1: found p = 1.5");
+    refused(fa_nn_dropout(.p = NAN), FA_ERR_VALUE, "Dropout", "dropout probability has to be between 0 and 1");
+    refused(fa_nn_embedding(3, 2, .padding_idx = 3), FA_ERR_VALUE, "Embedding", "Padding_idx must be within num_embeddings");
+    refused(fa_nn_batch_norm1d(-4), FA_ERR_RUNTIME, "BatchNorm1d", "Trying to create tensor with negative dimension -4");
+    refused(fa_nn_linear_with(1, 2, &(fa_nn_linear_options){.struct_size = 4}), FA_ERR_VALUE, "Linear",
+            "the options have struct_size 4");
+    fa_module *net = fa_nn_relu();
+    fa_tensor *x = fa_ones(FA_SHAPE(2));
+    assert_null(fa_call(net, x, x));
+    assert_int_equal(fa_error_take().code, FA_ERR_TYPE);
+    assert_null(fa_call(fa_nn_batch_norm2d(2), fa_ones(FA_SHAPE(3, 2))));
+    assert_string_equal(fa_error_take().text, "expected 4D input (got 2D input)");
+}
+
+/* ---- parameters ---- */
+
+static void parameter_is(fa_module *m, const char *name, int n, const double *first)
+{
+    float values[64] = {0};
+    fa_tensor *t = fa_get_parameter(m, name);
+    assert_non_null(t);
+    assert_true(fa_numel(t) <= 64 && n <= fa_numel(t));
+    assert_true(fa_to_data(t, values, FA_FLOAT32));
+    for (int i = 0; i < n; i++) assert_true(fabs(values[i] - first[i]) < 1e-6);
+}
+
+/* torch.manual_seed(0), then the layer: its first values. */
+static void initial_values_are_torchs(void **state)
+{
+    (void)state;
+    FA_SCOPE;
+    fa_manual_seed(0);
+    fa_module *linear = fa_nn_linear(3, 2);
+    parameter_is(linear, "weight", 3, (const double[]){-0.0043225177, 0.3097158372, -0.4751853347});
+    parameter_is(linear, "bias", 2, (const double[]){-0.0114391446, 0.4577749372});
+    fa_manual_seed(0);
+    fa_module *conv = fa_nn_conv2d(1, 2, 2);
+    parameter_is(conv, "weight", 3, (const double[]){-0.0037434101, 0.2682217956, -0.4115225971});
+    parameter_is(conv, "bias", 2, (const double[]){-0.0443720222, 0.1323062778});
+    fa_manual_seed(0);
+    fa_module *embedding = fa_nn_embedding(3, 2, .padding_idx = 1);
+    parameter_is(embedding, "weight", 6, (const double[]){1.5409960747, -0.2934289277, 0, 0, -1.0845223665, -1.3985954523});
+    fa_module *norm = fa_nn_batch_norm1d(2);
+    parameter_is(norm, "weight", 2, (const double[]){1, 1});
+    parameter_is(norm, "running_mean", 2, (const double[]){0, 0});
+    assert_int_equal(fa_item_int(fa_get_parameter(norm, "num_batches_tracked")), 0);
+    assert_null(fa_get_parameter(fa_nn_linear(2, 2, .bias = false), "bias"));
+    fa_error_take();
+}
+
+static void a_batch_is_counted_and_averaged(void **state)
+{
+    (void)state;
+    FA_SCOPE;
+    fa_module *norm = fa_nn_batch_norm1d(1);
+    fa_tensor *x = fa_reshape(fa_floats(1, 3), FA_SHAPE(2, 1));
+    fa_tensor *y = fa_call(norm, x);
+    assert_true(fabs(fa_item(fa_select(fa_reshape(y, FA_SHAPE(2)), 0, 1)) - 1) < 1e-4);
+    parameter_is(norm, "running_mean", 1, (const double[]){0.2});
+    parameter_is(norm, "running_var", 1, (const double[]){1.1});
+    assert_int_equal(fa_item_int(fa_get_parameter(norm, "num_batches_tracked")), 1);
+    fa_train(norm, false);
+    fa_call(norm, x);
+    assert_int_equal(fa_item_int(fa_get_parameter(norm, "num_batches_tracked")), 1);
+    assert_false(fa_failed());
+}
+
+/* ---- no memory ---- */
+
+static bool make_some(void)
+{
+    FA_SCOPE;
+    return fa_sequential(fa_nn_conv2d(2, 2, 3), fa_nn_batch_norm2d(2), fa_nn_layer_norm(FA_DIMS(2, 2)), fa_nn_relu(),
+                         fa_nn_max_pool2d(2), fa_nn_dropout(), fa_nn_embedding(3, 2, .padding_idx = 0),
+                         fa_nn_linear(4, 2)) != NULL;
+}
+
+static void a_layer_that_cannot_be_made_leaves_nothing(void **state)
+{
+    (void)state;
+    fa_test_caches(false);
+    assert_true(make_some());
+    const uint64_t bytes = fa_host_memory_use().bytes;
+    int failures = 0;
+    bool done = false;
+    for (int sticky = 0; sticky < 2; sticky++) {
+        done = false;
+        for (uint64_t n = 1; n < 1000 && !done; n++) {
+            fa_test_fail_allocation(n, sticky);
+            const bool made = make_some();
+            fa_test_fail_allocation(0, false);
+            const fa_error e = fa_error_take();
+            assert_int_equal(made ? FA_OK : FA_ERR_MEMORY, e.code);
+            assert_int_equal(fa_host_memory_use().bytes, bytes);
+            failures += !made;
+            done = made;
+        }
+        assert_true(done);
+    }
+    assert_true(failures > 10);
+    fa_test_caches(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(layers_print_as_torch_prints_them, clean),
+        cmocka_unit_test_teardown(arguments_are_checked, clean),
+        cmocka_unit_test_teardown(initial_values_are_torchs, clean),
+        cmocka_unit_test_teardown(a_batch_is_counted_and_averaged, clean),
+        cmocka_unit_test_teardown(a_layer_that_cannot_be_made_leaves_nothing, clean),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return fa_finish("test_layers") || failed;
+}
