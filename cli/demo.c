@@ -157,7 +157,8 @@ static bool choose_device(const cli_command *command, fa_device *out)
         return true;
     }
     fprintf(stderr, "facula demo: %s\n", fa_error_take().text);
-    if (out->type && out->type != FA_DEVICE_CPU && fa_device_count(out->type) == 0)
+    const char *sim = getenv("FACULA_SIM");
+    if (out->type && out->type != FA_DEVICE_CPU && fa_device_count(out->type) == 0 && (!sim || !*sim))
         fprintf(stderr, "Try: FACULA_SIM=%s:2 facula demo --device %s\n", fa_device_text(fa_device_of_type(out->type, -1)), name);
     return false;
 }
