@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes the operators' public face from the tables: fa_ops.h, the functions behind it, their nodes and derivatives, docs.
 
-gen_ops.py --out BUILD [--tables src/ops]: writes BUILD/include/{fa_ops.h,ops_gen.h}, BUILD/gen/ops_gen.c and BUILD/docs/ops.md.
+gen_ops.py --out BUILD [--tables src/ops]: writes BUILD/include/{fa_ops.h,ops_gen.h,ops_list.h}, BUILD/gen/ops_gen.c and
+BUILD/docs/ops.md.
 """
 import argparse
 import ast
@@ -499,6 +500,21 @@ def documentation(elementwise, ops):
     return "".join(out)
 
 
+def test_list(elementwise, ops):
+    """What tests of derivatives go by: a new row is in it, so that it can't be forgotten there."""
+    out = [HEAD, "#ifndef OPS_LIST_H\n#define OPS_LIST_H\n\n#include \"ops/ops.h\"\n\n",
+           "/* derivatives: bit i says that operand i has one; low and high: where operand i is drawn from */\n",
+           "static const struct listed_row {\n    const char *name;\n    int row, operands;\n    unsigned derivatives;\n"
+           "    double low[3], high[3];\n} listed_rows[] = {\n"]
+    for row in elementwise:
+        mask = sum(1 << i for i, a in enumerate(row.args) if a in row.backward)
+        low, high = (", ".join(repr(d[side]) for d in row.domain) for side in (0, 1))
+        out.append(f"    {{\"{row.name}\", FAI_ROW_{row.name}, {len(row.args)}, {mask}, {{{low}}}, {{{high}}}}},\n")
+    out.append("};\n\n/* Operators of the other tables that have a derivative, and all composites. */\nstatic const char *const listed_ops[] = {\n")
+    out += [f"    \"{op.name}\",\n" for op in ops if op.kind == "composite" or op.custom or op.backward or hasattr(op, "reduction")]
+    return "".join(out) + "};\n\n#endif\n"
+
+
 def write(path, text):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
@@ -520,6 +536,7 @@ def main():
         reduction_backward(op, known) if hasattr(op, "row") else op.parse_backward(known)
     write(os.path.join(a.out, "include", "fa_ops.h"), header(elementwise, ops))
     write(os.path.join(a.out, "include", "ops_gen.h"), internal_header(ops))
+    write(os.path.join(a.out, "include", "ops_list.h"), test_list(elementwise, ops))
     write(os.path.join(a.out, "gen", "ops_gen.c"), source(elementwise, ops))
     write(os.path.join(a.out, "docs", "ops.md"), documentation(elementwise, ops))
 

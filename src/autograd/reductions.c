@@ -123,12 +123,20 @@ static fa_tensor *power_norm(fa_tensor *x, double p, fa_shape dims, bool keepdim
     return fai_choose(positive, rooted, p > 0 ? 0 : HUGE_VAL);
 }
 
+/* How many are not zero. Recorded, it has a derivative, which is 0. */
+static fa_tensor *zero_norm(fa_tensor *x, fa_shape dims, bool keepdim) {
+    if (!fai_recording() || !fai_wants_grad(x))
+        return fa_to_dtype(fa_count_nonzero_dims(x, dims, keepdim), (fa_dtype)x->dtype);
+    fa_tensor *counts = fai_row2(FAI_ROW_ne, fai_of(x), fai_number(0));
+    return fa_sum_dims(fai_row3(FAI_ROW_where, fai_of(counts), fai_number(1), fai_of(fai_multiply(x, 0))), dims, keepdim);
+}
+
 fa_tensor *fa_norm_dims(fa_tensor *x, double p, fa_shape dims, bool keepdim) {
     if (!check_norm(x, p, dims)) return NULL;
     if (p == 2) return fa_norm2_dims(x, dims, keepdim);
     if (p == 1) return fa_norm1_dims(x, dims, keepdim);
     FA_SCOPE;
-    if (p == 0) return fa_keep(fa_to_dtype(fa_count_nonzero_dims(x, dims, keepdim), (fa_dtype)x->dtype));
+    if (p == 0) return fa_keep(zero_norm(x, dims, keepdim));
     if (isinf(p)) return fa_keep(p > 0 ? fa_amax_dims(fa_abs(x), dims, keepdim) : fa_amin_dims(fa_abs(x), dims, keepdim));
     return fa_keep(narrowed(power_norm(fai_widened(x), p, dims, keepdim), x));
 }

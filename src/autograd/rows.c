@@ -37,8 +37,9 @@ static bool wants_record(const fai_row_api *api, int n, const fai_operand *opera
     return false;
 }
 
-/* The node with its inputs and the operands it keeps; the result is kept by keep_result once it is there. */
-static fai_node *new_node(const fai_row_api *api, int n, const fai_operand *operands, const double *params)
+/* The node with its inputs and the operands it keeps; the result is kept by keep_result once it is there. first: what is kept for
+ * operand 0. */
+static fai_node *new_node(const fai_row_api *api, int n, const fai_operand *operands, fa_tensor *first, const double *params)
 {
     const unsigned reads = reads_of(api, n, operands);
     fai_node *node = fai_node_new(&api->node, n, __builtin_popcount(reads), sizeof(row_params));
@@ -55,7 +56,7 @@ static fai_node *new_node(const fai_row_api *api, int n, const fai_operand *oper
     for (int which = X; which <= R; which++) {
         if (!(reads >> which & 1)) continue;
         if (which == R || operands[which - 1].tensor) {
-            ok = ok && (which == R || fai_node_keep(node, at, operands[which - 1].tensor, false));
+            ok = ok && (which == R || fai_node_keep(node, at, which == X ? first : operands[which - 1].tensor, false));
             p->kept_at[which] = (uint8_t)at++;
         }
     }
@@ -77,14 +78,26 @@ static bool operands_there(const fai_row_api *api, int n, const fai_operand *ope
     return true;
 }
 
+/* Numbers alone, as in y - 1 of the derivative of pow(x, 0.1): in float64, where the default type would round them. */
+static fa_tensor *row_of_numbers(int row, int n, const fai_operand *operands, const double *params)
+{
+    fai_operand wide[3];
+    for (int i = 0; i < n; i++) wide[i] = operands[i];
+    wide[0] = fai_of(fa_full_with(FA_SHAPE_0D, operands[0].scalar, FA_TENSOR_OPTIONS(.dtype = FA_FLOAT64, .device = FA_CPU)));
+    return wide[0].tensor ? fai_row(row, n, wide, params) : NULL;
+}
+
 fa_tensor *fai_row(int row, int noperands, const fai_operand *operands, const double *params)
 {
     const fai_row_api *api = &fai_row_apis[row];
+    bool any = false;
     if (!params) params = api->defaults;
     if (FAI_UNLIKELY(!operands_there(api, noperands, operands))) return NULL;
+    for (int i = 0; i < noperands; i++) any |= operands[i].tensor != NULL;
+    if (FAI_UNLIKELY(!any)) return row_of_numbers(row, noperands, operands, params);
     fa_tensor *r = fai_row_raw(api->name, row, noperands, operands, params, FA_DTYPE_DEFAULT);
     if (!r || !fai_is_float(r->dtype) || !wants_record(api, noperands, operands)) return r;
-    fai_node *node = new_node(api, noperands, operands, params);
+    fai_node *node = new_node(api, noperands, operands, operands[0].tensor, params);
     if (!node) return NULL;
     if (!keep_result(node, r)) return fai_node_unref(node), NULL;
     fai_node_finish(node, r);
@@ -119,6 +132,15 @@ static bool check_in_place(const fai_row_api *api, int n, const fai_operand *ope
     return fits || api->row == FAI_ROW_masked_fill || api->row == FAI_ROW_where;
 }
 
+/* A derivative that reads the value before the write gets a copy of it, as in torch. */
+static fai_node *node_of_write(const fai_row_api *api, int n, const fai_operand *operands, const double *params)
+{
+    FA_SCOPE;
+    fa_tensor *t = operands[0].tensor;
+    if (reads_of(api, n, operands) >> X & 1 && !(t = fa_clone(t))) return NULL;
+    return new_node(api, n, operands, t, params);
+}
+
 fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands, const double *params)
 {
     const fai_row_api *api = &fai_row_apis[row];
@@ -126,8 +148,7 @@ fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands,
     if (!params) params = api->defaults;
     if (!operands_there(api, noperands, operands) || fai_refuse_pending(api->name) || !check_in_place(api, noperands, operands)) return NULL;
     fai_node *node = NULL;
-    /* The node keeps operands with the version they had: one that reads the old value will say so in backward. */
-    if (wants_record(api, noperands, operands) && !(node = new_node(api, noperands, operands, params))) return NULL;
+    if (wants_record(api, noperands, operands) && !(node = node_of_write(api, noperands, operands, params))) return NULL;
     if (!fai_row_into(api->name, row, t, noperands, operands, params)) return fai_node_unref(node), NULL;
     if (!fai_in_place_done(api->name, t, node)) return NULL;
     return !node || keep_result(node, t) ? t : NULL;

@@ -29,7 +29,7 @@ static int end(void **state) {
 }
 
 /* t has this shape and these elements, in C order. */
-static void check_values(fa_tensor *t, fa_shape shape, const double *expected, int n, int line) {
+__attribute__((unused)) static void check_values(fa_tensor *t, fa_shape shape, const double *expected, int n, int line) {
     double found[256];
     if (!t) fail_msg("line %d: %s", line, fa_error_peek() ? fa_error_peek()->text : "NULL");
     if (fa_ndim(t) != shape.ndim || fa_numel(t) != n) fail_msg("line %d: %d dimensions, %d elements", line, fa_ndim(t), (int)fa_numel(t));
@@ -44,7 +44,7 @@ static void check_values(fa_tensor *t, fa_shape shape, const double *expected, i
 #define CHECK_EMPTY(t, shape) check_values((t), (shape), NULL, 0, __LINE__)
 
 /* The call failed with this code and a text that begins so. */
-static void check_error(const void *result, fa_code code, const char *text, int line) {
+__attribute__((unused)) static void check_error(const void *result, fa_code code, const char *text, int line) {
     fa_error e = fa_error_take();
     if (result || e.code != code || strncmp(e.text, text, strlen(text)))
         fail_msg("line %d: code %d, text '%s', expected %d '%s'", line, e.code, e.text, code, text);
@@ -53,7 +53,7 @@ static void check_error(const void *result, fa_code code, const char *text, int 
 #define FAILS_COUNT(call, code, text) check_error((call) == -1 ? NULL : "", FA_ERR_##code, (text), __LINE__)
 
 /* 0, 1, 2, ... in a shape. */
-static fa_tensor *counting(fa_shape shape) {
+__attribute__((unused)) static fa_tensor *counting(fa_shape shape) {
     int64_t n = 1;
     for (int d = 0; d < shape.ndim; d++) n *= shape.dim[d];
     return fa_reshape(fa_arange(0, n, 1, .dtype = FA_FLOAT32, .device = device), shape);
