@@ -27,9 +27,11 @@ static void view_infers_and_refuses(void **state) {
     FAILS(fa_view(x, FA_SHAPE(-1, -1)), RUNTIME, "only one dimension can be inferred");
     FAILS(fa_view(x, FA_SHAPE(2, -2)), RUNTIME, "invalid shape dimension -2 at index 1 of shape [2, -2]");
     FAILS(fa_view(empty, FA_SHAPE(-1, 0)), RUNTIME,
-          "cannot reshape tensor of 0 elements into shape [-1, 0] because the unspecified dimension size -1 can be any value and is ambiguous");
+          "cannot reshape tensor of 0 elements into shape [-1, 0] because the unspecified dimension size -1 can be any value and "
+          "is ambiguous");
     FAILS(fa_view(x, FA_SHAPE(INT64_MAX, 3)), RUNTIME, "shape '[9223372036854775807, 3]' is invalid for input of size 6");
-    FAILS(fa_view(fa_t(x), FA_SHAPE(6)), RUNTIME, "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+    FAILS(fa_view(fa_t(x), FA_SHAPE(6)), RUNTIME,
+          "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
           "two contiguous subspaces). Use .reshape(...) instead.");
     CHECK(fa_reshape(fa_t(x), FA_SHAPE(6)), FA_SHAPE(6), 0, 3, 1, 4, 2, 5);
     FAILS(fa_view(NULL, FA_SHAPE(6)), TYPE, "argument 'x' is NULL");
@@ -60,7 +62,8 @@ static void dimensions_are_reordered(void **state) {
     CHECK(fa_permute(counting(FA_SHAPE(1, 2, 3)), FA_DIMS(2, 0, -2)), FA_SHAPE(3, 1, 2), 0, 3, 1, 4, 2, 5);
     CHECK(fa_t(fa_select(x, 0, 0)), FA_SHAPE(3), 0, 1, 2);
     FAILS(fa_transpose(x, 0, 2), INDEX, "Dimension out of range (expected to be in range of [-2, 1], but got 2)");
-    FAILS(fa_permute(x, FA_DIMS(0)), RUNTIME, "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+    FAILS(fa_permute(x, FA_DIMS(0)), RUNTIME,
+          "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
           "ordering of dimensions i.e. input.dim() = 2 is not equal to len(dims) = 1");
     FAILS(fa_permute(x, FA_DIMS(0, -2)), RUNTIME, "permute(): duplicate dims are not allowed.");
     FAILS(fa_t(counting(FA_SHAPE(1, 1, 1))), RUNTIME, "t() expects a tensor with <= 2 dimensions, but self is 3D");
@@ -77,11 +80,15 @@ static void expand_repeats_without_memory(void **state) {
     CHECK(fa_expand(m, FA_SHAPE(2, -1)), FA_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
     CHECK_EMPTY(fa_expand(fa_ones(FA_SHAPE(1), .device = device), FA_SHAPE(0)), FA_SHAPE(0));
     CHECK(fa_expand_as(x, m), FA_SHAPE(2, 3), 0, 0, 0, 1, 1, 1);
-    FAILS(fa_expand(m, FA_SHAPE(4, 3)), RUNTIME, "The expanded size of the tensor (4) must match the existing size (2) at non-singleton dimension 0.  "
+    FAILS(fa_expand(m, FA_SHAPE(4, 3)), RUNTIME,
+          "The expanded size of the tensor (4) must match the existing size (2) at non-singleton dimension 0.  "
           "Target sizes: [4, 3].  Tensor sizes: [2, 3]");
-    FAILS(fa_expand(m, FA_SHAPE(2, -2)), RUNTIME, "The expanded size of the tensor (-2) must match the existing size (3) at non-singleton dimension 1.");
-    FAILS(fa_expand(m, FA_SHAPE(-1, 2, 3)), RUNTIME, "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0");
-    FAILS(fa_expand(m, FA_SHAPE(3)), RUNTIME, "expand(torch.FloatTensor{[2, 3]}, size=[3]): the number of sizes provided (1) must be greater or equal to "
+    FAILS(fa_expand(m, FA_SHAPE(2, -2)), RUNTIME,
+          "The expanded size of the tensor (-2) must match the existing size (3) at non-singleton dimension 1.");
+    FAILS(fa_expand(m, FA_SHAPE(-1, 2, 3)), RUNTIME,
+          "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0");
+    FAILS(fa_expand(m, FA_SHAPE(3)), RUNTIME,
+          "expand(torch.FloatTensor{[2, 3]}, size=[3]): the number of sizes provided (1) must be greater or equal to "
           "the number of dimensions in the tensor (2)");
 }
 
@@ -142,8 +149,10 @@ static void as_strided_is_bounded(void **state) {
     CHECK(fa_as_strided(x, FA_SHAPE(2, 2), FA_DIMS(1, 2), 1), FA_SHAPE(2, 2), 1, 3, 2, 4);
     CHECK_EMPTY(fa_as_strided(x, FA_SHAPE(0), FA_DIMS(100), 100), FA_SHAPE(0));
     FAILS(fa_as_strided(x, FA_SHAPE(8), FA_DIMS(1), 0), RUNTIME,
-          "setStorage: sizes [8], strides [1], storage offset 0, and itemsize 4 requiring a storage size of 32 are out of bounds for storage of size 24");
-    FAILS(fa_as_strided(x, FA_SHAPE(3), FA_DIMS(-1), 3), RUNTIME, "as_strided: Negative strides are not supported at the moment, got strides: [-1]");
+          "setStorage: sizes [8], strides [1], storage offset 0, and itemsize 4 requiring a storage size of 32 are out of bounds "
+          "for storage of size 24");
+    FAILS(fa_as_strided(x, FA_SHAPE(3), FA_DIMS(-1), 3), RUNTIME,
+          "as_strided: Negative strides are not supported at the moment, got strides: [-1]");
     FAILS(fa_as_strided(x, FA_SHAPE(3), FA_DIMS(1, 1), 0), RUNTIME, "mismatch in length of strides and shape");
     FAILS(fa_as_strided(x, FA_SHAPE(3), FA_DIMS(1), -1), RUNTIME, "Tensor: invalid storage offset -1");
     FAILS(fa_as_strided(x, FA_SHAPE(INT64_MAX), FA_DIMS(INT64_MAX), 0), RUNTIME, "setStorage: ");
@@ -193,14 +202,17 @@ static void joining(void **state) {
     fa_tensor *mixed = fa_cat((fa_tensor *[]){fa_cast(x, FA_INT32), fa_cast(y, FA_FLOAT64)}, 2, 0);
     assert_int_equal(fa_dtype_of(mixed), FA_FLOAT64);
     FAILS(fa_cat(NULL, 0, 0), VALUE, "torch.cat(): expected a non-empty list of Tensors");
-    FAILS(fa_cat((fa_tensor *[]){x, counting(FA_SHAPE(2))}, 2, 0), RUNTIME, "Tensors must have same number of dimensions: got 2 and 1");
+    FAILS(fa_cat((fa_tensor *[]){x, counting(FA_SHAPE(2))}, 2, 0), RUNTIME,
+          "Tensors must have same number of dimensions: got 2 and 1");
     FAILS(fa_cat((fa_tensor *[]){x, counting(FA_SHAPE(3, 4))}, 2, 0), RUNTIME,
           "Sizes of tensors must match except in dimension 0. Expected size 3 but got size 4 for tensor number 1 in the list.");
-    FAILS(fa_cat((fa_tensor *[]){fa_ones(FA_SHAPE_0D, .device = device)}, 1, 0), RUNTIME, "zero-dimensional tensor (at position 0) cannot be concatenated");
+    FAILS(fa_cat((fa_tensor *[]){fa_ones(FA_SHAPE_0D, .device = device)}, 1, 0), RUNTIME,
+          "zero-dimensional tensor (at position 0) cannot be concatenated");
     FAILS(fa_cat((fa_tensor *[]){x, x}, 2, 2), INDEX, "Dimension out of range (expected to be in range of [-2, 1], but got 2)");
     CHECK(fa_stack((fa_tensor *[]){x, x}, 2, -1), FA_SHAPE(2, 3, 2), 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5);
     FAILS(fa_stack(NULL, 0, 0), RUNTIME, "stack expects a non-empty TensorList");
-    FAILS(fa_stack((fa_tensor *[]){x, y}, 2, 0), RUNTIME, "stack expects each tensor to be equal size, but got [2, 3] at entry 0 and [1, 3] at entry 1");
+    FAILS(fa_stack((fa_tensor *[]){x, y}, 2, 0), RUNTIME,
+          "stack expects each tensor to be equal size, but got [2, 3] at entry 0 and [1, 3] at entry 1");
 }
 
 static void repeating(void **state) {
@@ -211,7 +223,8 @@ static void repeating(void **state) {
     CHECK_EMPTY(fa_repeat(x, FA_DIMS(0, 2)), FA_SHAPE(0, 4));
     CHECK(fa_repeat_interleave(y, 2, 0), FA_SHAPE(4, 2), 0, 1, 0, 1, 2, 3, 2, 3);
     CHECK(fa_repeat_interleave(y, 2, -1), FA_SHAPE(2, 4), 0, 0, 1, 1, 2, 2, 3, 3);
-    FAILS(fa_repeat(y, FA_DIMS(2)), RUNTIME, "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
+    FAILS(fa_repeat(y, FA_DIMS(2)), RUNTIME,
+          "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
     FAILS(fa_repeat(x, FA_DIMS(-1, 2)), RUNTIME, "Trying to create tensor with negative dimension -1: [-1, 4]");
     FAILS(fa_repeat_interleave(x, -1, 0), RUNTIME, "Repeats must be non-negative");
 }
@@ -228,11 +241,13 @@ static void splitting(void **state) {
     CHECK(parts[2], FA_SHAPE(4), 1, 2, 3, 4);
     assert_int_equal(fa_unbind(x, 0, parts, 8), 5);
     CHECK(parts[3], FA_SHAPE_0D, 3);
-    FAILS_COUNT(fa_split(x, 0, 0, parts, 8), RUNTIME, "split_size can only be 0 if dimension size is 0, but got dimension size of 5");
+    FAILS_COUNT(fa_split(x, 0, 0, parts, 8), RUNTIME,
+                "split_size can only be 0 if dimension size is 0, but got dimension size of 5");
     FAILS_COUNT(fa_split(x, -1, 0, parts, 8), RUNTIME, "split expects split_size be non-negative, but got split_size=-1");
     FAILS_COUNT(fa_chunk(x, 0, 0, parts, 8), RUNTIME, "chunk expects `chunks` to be greater than 0, got: 0");
     FAILS_COUNT(fa_split_sizes(x, (int64_t[]){2, 2}, 2, 0, parts, 8), RUNTIME,
-                "split_with_sizes expects split_sizes to sum exactly to 5 (input tensor's size at dimension 0), but got split_sizes=[2, 2]");
+                "split_with_sizes expects split_sizes to sum exactly to 5 (input tensor's size at dimension 0), but got "
+                "split_sizes=[2, 2]");
     FAILS_COUNT(fa_split(x, 1, 0, parts, 2), VALUE, "argument 'room': there is room for 2 parts, but there are 5");
 }
 
@@ -244,7 +259,8 @@ static void shapes(void **state) {
     CHECK(fa_flatten(one, 0, -1), FA_SHAPE(1), 7);
     CHECK(fa_unflatten(x, 1, FA_SHAPE(-1, 3)), FA_SHAPE(2, 1, 3, 1), 0, 1, 2, 3, 4, 5);
     FAILS(fa_flatten(x, 1, 0), RUNTIME, "flatten() has invalid args: start_dim cannot come after end_dim");
-    FAILS(fa_unflatten(x, 1, FA_SHAPE(2, 2)), RUNTIME, "unflatten: Provided sizes [2, 2] don't multiply up to the size of dim 1 (3) in the input tensor");
+    FAILS(fa_unflatten(x, 1, FA_SHAPE(2, 2)), RUNTIME,
+          "unflatten: Provided sizes [2, 2] don't multiply up to the size of dim 1 (3) in the input tensor");
     FAILS(fa_unflatten(x, 1, FA_SHAPE_0D), RUNTIME, "unflatten: sizes must be non-empty");
 }
 
@@ -254,10 +270,11 @@ static void view_derivatives(void **state) {
     (void)state;
     fa_tensor *x = fa_requires_grad(counting(FA_SHAPE(6)), true), *grads[1];
     fa_tensor *w = counting(FA_SHAPE(3, 3));
-#define GRADIENT(expression, ...) do { \
-        fa_tensor *y_ = (expression); \
-        assert_true(fa_grad_of(&y_, 1, &x, 1, grads, .grad_outputs = &w)); \
-        CHECK(grads[0], FA_SHAPE(6), __VA_ARGS__); \
+#define GRADIENT(expression, ...)                                                                                                \
+    do {                                                                                                                         \
+        fa_tensor *y_ = (expression);                                                                                            \
+        assert_true(fa_grad_of(&y_, 1, &x, 1, grads, .grad_outputs = &w));                                                       \
+        CHECK(grads[0], FA_SHAPE(6), __VA_ARGS__);                                                                               \
     } while (0)
     GRADIENT(fa_as_strided(x, FA_SHAPE(3, 3), FA_DIMS(1, 1), 0), 0, 4, 12, 12, 8, 0); /* sums of anti-diagonals of w */
     GRADIENT(fa_unfold(fa_slice(x, 0, 0, 5, 1), 0, 3, 1), 0, 4, 12, 12, 8, 0);
@@ -283,7 +300,8 @@ static void split_parts_refuse_in_place(void **state) {
     (void)state;
     fa_tensor *x = fa_requires_grad(counting(FA_SHAPE(4)), true), *y = fa_mul_scalar(x, 2), *parts[2];
     assert_int_equal(fa_chunk(y, 2, 0, parts, 2), 2);
-    FAILS(fa_add_scalar_(parts[0], 1), RUNTIME, "Output 0 of Split is a view and is being modified inplace. This view is the output of a function that "
+    FAILS(fa_add_scalar_(parts[0], 1), RUNTIME,
+          "Output 0 of Split is a view and is being modified inplace. This view is the output of a function that "
           "returns multiple views.");
     assert_int_equal(fa_unbind(y, 0, (fa_tensor *[4]){NULL}, 4), 4);
 }
@@ -330,8 +348,8 @@ static void sequences(void **state) {
     CHECK(fa_linspace(3, -2, 5, .dtype = FA_INT32, .device = device), FA_SHAPE(5), 3, 1, 0, 0, -2);
     CHECK(fa_linspace(0, 1, 1, .device = device), FA_SHAPE(1), 0);
     CHECK_EMPTY(fa_linspace(0, 1, 0, .device = device), FA_SHAPE(0));
-    CHECK(fa_linspace(0, 1.7, 9, .dtype = FA_FLOAT16), FA_SHAPE(9), 0.0, 0.2125244140625, 0.425048828125, 0.6376953125, 0.85009765625, 1.0625,
-          1.275390625, 1.4873046875, 1.7001953125);
+    CHECK(fa_linspace(0, 1.7, 9, .dtype = FA_FLOAT16), FA_SHAPE(9), 0.0, 0.2125244140625, 0.425048828125, 0.6376953125,
+          0.85009765625, 1.0625, 1.275390625, 1.4873046875, 1.7001953125);
     FAILS(fa_linspace(0, 1, -1), RUNTIME, "number of steps must be non-negative");
     float sevenths[7];
     assert_true(fa_to_data(fa_linspace(0, 1, 7, .device = device), sevenths, FA_FLOAT32));
@@ -372,7 +390,8 @@ static void reading(void **state) {
     FAILS(fa_item(x) == 0 ? NULL : x, RUNTIME, "a Tensor with 6 elements cannot be converted to Scalar");
     FAILS(fa_item(NULL) == 0 ? NULL : x, TYPE, "argument 't' is NULL");
     if (device.type == FA_DEVICE_CPU) return;
-    FAILS(fa_data(x), TYPE, "can't convert cuda:0 device type tensor to host memory. Use fa_cpu(t) to copy the tensor to host memory first");
+    FAILS(fa_data(x), TYPE,
+          "can't convert cuda:0 device type tensor to host memory. Use fa_cpu(t) to copy the tensor to host memory first");
     CHECK(fa_cpu(fa_t(x)), FA_SHAPE(3, 2), 0, 3, 1, 4, 2, 5);
     assert_ptr_equal(fa_to(x, device), x);
     fa_tensor *other = fa_to(x, FA_CUDA(1));
@@ -383,16 +402,26 @@ static void reading(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(view_infers_and_refuses), TEST(view_keeps_runs_of_memory),
-        TEST(dimensions_are_reordered), TEST(expand_repeats_without_memory),
-        TEST(ones_come_and_go), TEST(parts_are_taken),
-        TEST(windows_and_diagonals), TEST(as_strided_is_bounded),
-        TEST(views_share_memory), TEST(movement),
-        TEST(joining), TEST(repeating),
-        TEST(splitting), TEST(shapes),
-        TEST(view_derivatives), TEST(split_parts_refuse_in_place),
-        TEST(constants), TEST(sequences),
-        TEST(memory_of_the_caller), TEST(reading),
+        TEST(view_infers_and_refuses),
+        TEST(view_keeps_runs_of_memory),
+        TEST(dimensions_are_reordered),
+        TEST(expand_repeats_without_memory),
+        TEST(ones_come_and_go),
+        TEST(parts_are_taken),
+        TEST(windows_and_diagonals),
+        TEST(as_strided_is_bounded),
+        TEST(views_share_memory),
+        TEST(movement),
+        TEST(joining),
+        TEST(repeating),
+        TEST(splitting),
+        TEST(shapes),
+        TEST(view_derivatives),
+        TEST(split_parts_refuse_in_place),
+        TEST(constants),
+        TEST(sequences),
+        TEST(memory_of_the_caller),
+        TEST(reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : fa_finish("test_views");
 }

@@ -66,7 +66,8 @@ static fa_tensor *positions(const fa_tensor *like, int64_t length, fa_shape size
 /* Memory of length elements, with g added at the places of a strided view. */
 static fa_tensor *added_into(fa_tensor *g, int64_t length, fa_shape size, fa_shape stride, int64_t offset) {
     if (!may_overlap(size, stride.dim)) return fa_as_strided_embed(g, FA_SHAPE(length), size, stride, offset);
-    return fa_index_add(fai_zeros_of(g, FA_SHAPE(length)), 0, positions(g, length, size, stride, offset), fa_reshape(g, FA_SHAPE(-1)));
+    return fa_index_add(fai_zeros_of(g, FA_SHAPE(length)), 0, positions(g, length, size, stride, offset),
+                        fa_reshape(g, FA_SHAPE(-1)));
 }
 
 static int64_t last_element(fa_shape size, fa_shape stride, int64_t offset) {
@@ -77,8 +78,8 @@ static int64_t last_element(fa_shape size, fa_shape stride, int64_t offset) {
     return offset;
 }
 
-/* The gradient goes into a picture of the memory, and x's is read out of it. Where x itself names an element more than once, each of
- * its names gets an equal share. */
+/* The gradient goes into a picture of the memory, and x's is read out of it. Where x itself names an element more than once, each
+ * of its names gets an equal share. */
 bool fai_as_strided_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     const fai_as_strided_params *p = node->params;
     const fa_tensor *x = node->kept[0].tensor; /* for its strides, which in-place operations leave alone */
@@ -115,7 +116,8 @@ bool fai_split_equal_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     return give(node, 0, grads, fa_mul(equal, fa_div(fai_expand_reduced(node, g, dims, keepdim), count)));
 }
 
-/* The product of all others, by a matrix of x without its diagonal: exact with zeros and differentiable again, but n times as large. */
+/* The product of all others, by a matrix of x without its diagonal: exact with zeros and differentiable again, but n times as
+ * large. */
 static fa_tensor *products_of_others(fa_tensor *x, fa_shape dims) {
     bool reduced[FA_MAX_DIMS];
     if (!fai_normalize_dims("prod", x, dims, reduced)) return NULL;
@@ -136,7 +138,8 @@ static fa_tensor *products_of_others(fa_tensor *x, fa_shape dims) {
     return products ? fa_permute(products, fai_inverse_dims(products, order)) : NULL;
 }
 
-/* Without a division by zero: where one factor of a product is zero only that factor has a derivative, where two are, none has. */
+/* Without a division by zero: where one factor of a product is zero only that factor has a derivative, where two are, none
+ * has. */
 static fa_tensor *products_by_division(fa_tensor *x, fa_shape dims) {
     fa_tensor *zero = fai_equals(x, 0);
     fa_tensor *safe = fai_row3(FAI_ROW_where, fai_of(zero), fai_number(1), fai_of(x));
@@ -166,14 +169,17 @@ bool fai_linear_relu_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
                                        : fai_row_raw("linear_relu", relu->loop, 2, both, NULL, (fa_dtype)g->dtype);
     if (!inner) return false;
     if (fai_node_needs(node, 0) && !give(node, 0, grads, fa_matmul(inner, weight))) return false;
-    if (fai_node_needs(node, 1) && !give(node, 1, grads, fa_gemm(fa_transpose(fai_as_rows(inner), 0, 1), fai_as_rows(input)))) return false;
+    if (fai_node_needs(node, 1) && !give(node, 1, grads, fa_gemm(fa_transpose(fai_as_rows(inner), 0, 1), fai_as_rows(input))))
+        return false;
     return !fai_node_needs(node, 2) || give(node, 2, grads, fa_sum_to(inner, fai_meta_shape(&node->metas[2])));
 }
 
 /* ---- norms ---- */
 
 /* What both norms have: x brought to mean 0 and variance 1 over dims, and the reciprocal of its deviation. */
-typedef struct normed { fa_tensor *x, *rstd; } normed;
+typedef struct normed {
+    fa_tensor *x, *rstd;
+} normed;
 
 static normed normalise(fa_tensor *x, fa_shape dims, double eps) {
     normed n = {NULL, NULL};
@@ -197,8 +203,8 @@ bool fai_layer_norm_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     fa_tensor *x = fai_node_kept(node, 0), *weight = fai_node_kept(node, 1);
     if (!x || (!weight && fa_failed())) return false;
     if (!fai_recording() && x->numel)
-        return fai_layer_norm_grads(g, x, p->shape, weight, fai_node_kept(node, 2), fai_node_kept(node, 3), wanted(node, 0, grads),
-                                    wanted(node, 1, grads), wanted(node, 2, grads));
+        return fai_layer_norm_grads(g, x, p->shape, weight, fai_node_kept(node, 2), fai_node_kept(node, 3),
+                                    wanted(node, 0, grads), wanted(node, 1, grads), wanted(node, 2, grads));
     fa_shape dims = {.ndim = p->shape.ndim};
     for (int d = 0; d < dims.ndim; d++) dims.dim[d] = x->ndim - dims.ndim + d;
     g = fai_widened(g);
@@ -225,8 +231,9 @@ bool fai_batch_norm_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     normed n;
     if (!fai_recording() && x->numel) {
         fa_tensor *mean = fai_node_kept(node, p->training ? 4 : 2), *spread = fai_node_kept(node, p->training ? 5 : 3);
-        return mean && spread && fai_batch_norm_grads(g, x, weight, mean, spread, p->training, p->eps, wanted(node, 0, grads), wanted(node, 3, grads),
-                                                      wanted(node, 4, grads));
+        return mean && spread &&
+               fai_batch_norm_grads(g, x, weight, mean, spread, p->training, p->eps, wanted(node, 0, grads),
+                                    wanted(node, 3, grads), wanted(node, 4, grads));
     }
     g = fai_widened(g);
     if (p->training) {
@@ -238,7 +245,9 @@ bool fai_batch_norm_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
         n.x = fa_mul(fa_sub(fai_widened(x), along_channels(mean, x)), n.rstd);
     }
     fa_tensor *weighted = weight ? fa_mul(g, along_channels(weight, x)) : g;
-    if (fai_node_needs(node, 0) && !give(node, 0, grads, p->training ? through_statistics(n, weighted, dims) : fa_mul(weighted, n.rstd))) return false;
+    if (fai_node_needs(node, 0) &&
+        !give(node, 0, grads, p->training ? through_statistics(n, weighted, dims) : fa_mul(weighted, n.rstd)))
+        return false;
     if (fai_node_needs(node, 3) && !give(node, 3, grads, fa_sum_dims(fa_mul(g, n.x), dims, false))) return false;
     return !fai_node_needs(node, 4) || give(node, 4, grads, fa_sum_dims(g, dims, false));
 }

@@ -1,5 +1,6 @@
-/* What the composite operators share. A composite is C over public operators, so its derivatives come for free: it opens a scope
- * for its intermediates and lifts its result out of it with fa_keep. It never lifts an argument, which belongs to somebody else. */
+/* What the composite operators share. A composite is C over public operators, so its derivatives come for free: it opens a
+ * scope for its intermediates and lifts its result out of it with fa_keep. It never lifts an argument, which belongs to somebody
+ * else. */
 #ifndef FAI_COMPOSITE_H
 #define FAI_COMPOSITE_H
 
@@ -8,7 +9,9 @@
 #include <string.h>
 
 /* Every size of x left and right of dim, multiplied: how a dimension is reached in a tensor of any rank. */
-typedef struct fai_split { int64_t outer, size, inner; } fai_split;
+typedef struct fai_split {
+    int64_t outer, size, inner;
+} fai_split;
 static inline fai_split fai_split_at(const fa_tensor *x, int dim) {
     fai_split s = {1, x->ndim ? x->size[dim] : 1, 1};
     for (int d = 0; d < dim; d++) s.outer *= x->size[d];

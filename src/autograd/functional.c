@@ -3,7 +3,9 @@
 #include <fa_functional.h>
 
 static int fails(const char *op, int64_t n, int room) {
-    fai_fail(FA_ERR_VALUE, op, "argument 'room': there is room for %d parts, but there are %lld; with parts NULL they are counted", room, (long long)n);
+    fai_fail(FA_ERR_VALUE, op,
+             "argument 'room': there is room for %d parts, but there are %lld; with parts NULL they are counted", room,
+             (long long)n);
     return -1;
 }
 
@@ -31,9 +33,14 @@ int fa_split(fa_tensor *x, int64_t size, int dim, fa_tensor **parts, int room) {
     int at;
     if (!begin("split", x, dim, &at)) return -1;
     const int64_t there = x->size[at];
-    if (size < 0) return fai_fail(FA_ERR_RUNTIME, "split", "split expects split_size be non-negative, but got split_size=%lld", (long long)size), -1;
+    if (size < 0)
+        return fai_fail(FA_ERR_RUNTIME, "split", "split expects split_size be non-negative, but got split_size=%lld",
+                        (long long)size),
+               -1;
     if (size == 0 && there != 0)
-        return fai_fail(FA_ERR_RUNTIME, "split", "split_size can only be 0 if dimension size is 0, but got dimension size of %lld", (long long)there), -1;
+        return fai_fail(FA_ERR_RUNTIME, "split",
+                        "split_size can only be 0 if dimension size is 0, but got dimension size of %lld", (long long)there),
+               -1;
     return equal_parts("split", x, size, there == 0 ? 1 : (there - 1) / size + 1, at, parts, room);
 }
 
@@ -50,16 +57,22 @@ static bool check_sizes(const fa_tensor *x, const int64_t *sizes, int nsizes, in
     const char *op = "split_sizes";
     char text[400];
     int64_t sum = 0;
-    if (nsizes < 0 || (nsizes > 0 && !sizes)) return fai_fail(FA_ERR_VALUE, op, "argument 'sizes' is a list of %d sizes at NULL", nsizes);
-    fai_text_shape(text, sizeof text, nsizes < 32 ? nsizes : 32, sizes);
+    if (nsizes < 0 || (nsizes > 0 && !sizes))
+        return fai_fail(FA_ERR_VALUE, op, "argument 'sizes' is a list of %d sizes at NULL", nsizes);
+    bool negative = false;
     for (int i = 0; i < nsizes; i++) {
-        if (sizes[i] < 0)
-            return fai_fail(FA_ERR_RUNTIME, op, "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s", text);
+        negative = negative || sizes[i] < 0;
         if (!fai_add(sum, sizes[i], &sum)) sum = INT64_MAX;
     }
-    if (sum == x->size[at]) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size at dimension %d), but got "
-                    "split_sizes=%s", (long long)x->size[at], at, text);
+    if (!negative && sum == x->size[at]) return true;
+    fai_text_shape(text, sizeof text, nsizes < 32 ? nsizes : 32, sizes);
+    if (negative)
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s", text);
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size at dimension %d), but got "
+                    "split_sizes=%s",
+                    (long long)x->size[at], at, text);
 }
 
 int fa_split_sizes(fa_tensor *x, const int64_t *sizes, int nsizes, int dim, fa_tensor **parts, int room) {
@@ -77,8 +90,7 @@ int fa_split_sizes(fa_tensor *x, const int64_t *sizes, int nsizes, int dim, fa_t
 int fa_unbind(fa_tensor *x, int dim, fa_tensor **parts, int room) {
     int at;
     if (!fai_begin1("unbind", "x", x)) return -1;
-    if (x->ndim == 0)
-        return fai_fail(FA_ERR_INDEX, "unbind", "Dimension specified as %d but tensor has no dimensions", dim), -1;
+    if (x->ndim == 0) return fai_fail(FA_ERR_INDEX, "unbind", "Dimension specified as %d but tensor has no dimensions", dim), -1;
     if (!fai_wrap_dim("unbind", dim, x->ndim, &at)) return -1;
     const int64_t n = x->size[at];
     if (n > INT32_MAX || (parts && n > room)) return fails("unbind", n, room);

@@ -4,41 +4,49 @@
 /* ---- messages ---- */
 
 static const char *c_name(int dtype) {
-    static const char *const names[FA_DTYPE_COUNT] = {"", "bool", "unsigned char", "signed char", "short int", "int", "long int",
-                                                      "c10::Half", "c10::BFloat16", "float", "double"};
+    static const char *const names[FA_DTYPE_COUNT] = {"",         "bool",      "unsigned char", "signed char", "short int", "int",
+                                                      "long int", "c10::Half", "c10::BFloat16", "float",       "double"};
     return names[dtype];
 }
 
 static bool same_dtype(const char *op, const fa_tensor *a, const fa_tensor *b) {
     if (a->dtype == b->dtype) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "expected m1 and m2 to have the same dtype, but got: %s != %s. Matrix products do not promote: use fa_cast.",
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "expected m1 and m2 to have the same dtype, but got: %s != %s. Matrix products do not promote: use fa_cast.",
                     c_name(a->dtype), c_name(b->dtype));
 }
 
 static bool inner_sizes_fit(const char *op, int64_t m, int64_t k, int64_t k2, int64_t n) {
     if (k == k2) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld). The second size of the first matrix must "
-                    "be the first size of the second.", (long long)m, (long long)k, (long long)k2, (long long)n);
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld). The second size of the first matrix must "
+        "be the first size of the second.",
+        (long long)m, (long long)k, (long long)k2, (long long)n);
 }
 
 static bool vector_fits(const char *op, int64_t m, int64_t k, int64_t n) {
     if (k == n) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)", (long long)m, (long long)m, (long long)k,
-                    (long long)n);
+    return fai_fail(FA_ERR_RUNTIME, op, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)", (long long)m,
+                    (long long)m, (long long)k, (long long)n);
 }
 
 static bool lengths_fit(const char *op, const fa_tensor *a, const fa_tensor *b) {
     if (a->dtype != b->dtype)
-        return fai_fail(FA_ERR_RUNTIME, op, "dot : expected both vectors to have same dtype, but found %s and %s", fai_dtype_title((fa_dtype)a->dtype),
-                        fai_dtype_title((fa_dtype)b->dtype));
+        return fai_fail(FA_ERR_RUNTIME, op, "dot : expected both vectors to have same dtype, but found %s and %s",
+                        fai_dtype_title((fa_dtype)a->dtype), fai_dtype_title((fa_dtype)b->dtype));
     if (a->numel == b->numel) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same number of elements, but got "
-                    "%lld and %lld elements respectively", (long long)a->numel, (long long)b->numel, (long long)a->numel, (long long)b->numel);
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same number of elements, but got "
+        "%lld and %lld elements respectively",
+        (long long)a->numel, (long long)b->numel, (long long)a->numel, (long long)b->numel);
 }
 
 static bool batches_fit(const char *op, int64_t batch, int64_t k, int64_t batch2, int64_t k2) {
     if (batch == batch2 && k == k2) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: [%lld, %lld].",
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: [%lld, %lld].",
                     (long long)batch, (long long)k, (long long)batch2, (long long)k2);
 }
 
@@ -57,16 +65,22 @@ static fa_tensor *matrix_vector(fa_tensor *a, fa_tensor *b) {
 
 fa_tensor *fa_mm(fa_tensor *a, fa_tensor *b) {
     if (!fai_begin2("mm", "a", a, "b", b)) return NULL;
-    if (a->ndim != 2) return fai_fail(FA_ERR_RUNTIME, "mm", "self must be a matrix; argument 'a' has %d dimensions. fa_matmul takes any number.", a->ndim);
-    if (b->ndim != 2) return fai_fail(FA_ERR_RUNTIME, "mm", "mat2 must be a matrix; argument 'b' has %d dimensions. fa_matmul takes any number.", b->ndim);
+    if (a->ndim != 2)
+        return fai_fail(FA_ERR_RUNTIME, "mm",
+                        "self must be a matrix; argument 'a' has %d dimensions. fa_matmul takes any number.", a->ndim);
+    if (b->ndim != 2)
+        return fai_fail(FA_ERR_RUNTIME, "mm",
+                        "mat2 must be a matrix; argument 'b' has %d dimensions. fa_matmul takes any number.", b->ndim);
     if (!inner_sizes_fit("mm", a->size[0], a->size[1], b->size[0], b->size[1]) || !same_dtype("mm", a, b)) return NULL;
     return fa_gemm(a, b);
 }
 
 fa_tensor *fa_bmm(fa_tensor *a, fa_tensor *b) {
     if (!fai_begin2("bmm", "a", a, "b", b)) return NULL;
-    if (a->ndim != 3) return fai_fail(FA_ERR_RUNTIME, "bmm", "batch1 must be a 3D tensor; argument 'a' has %d dimensions", a->ndim);
-    if (b->ndim != 3) return fai_fail(FA_ERR_RUNTIME, "bmm", "batch2 must be a 3D tensor; argument 'b' has %d dimensions", b->ndim);
+    if (a->ndim != 3)
+        return fai_fail(FA_ERR_RUNTIME, "bmm", "batch1 must be a 3D tensor; argument 'a' has %d dimensions", a->ndim);
+    if (b->ndim != 3)
+        return fai_fail(FA_ERR_RUNTIME, "bmm", "batch2 must be a 3D tensor; argument 'b' has %d dimensions", b->ndim);
     if (!batches_fit("bmm", a->size[0], a->size[2], b->size[0], b->size[1]) || !same_dtype("bmm", a, b)) return NULL;
     return fa_gemm(a, b);
 }
@@ -106,8 +120,10 @@ static fa_tensor *fold(fa_tensor *a, fa_tensor *b) {
     if (!same_dtype("matmul", a, b)) return NULL;
     FA_SCOPE;
     fa_shape shape = fa_shape_of_tensor(a);
-    if (vector) shape.ndim--;
-    else shape.dim[shape.ndim - 1] = b->size[1];
+    if (vector)
+        shape.ndim--;
+    else
+        shape.dim[shape.ndim - 1] = b->size[1];
     fa_tensor *matrix = fa_reshape(a, FA_SHAPE(k ? rows : m, k));
     return fa_keep(fa_reshape(fa_gemm(matrix, vector ? fa_unsqueeze(b, 1) : b), shape));
 }
@@ -125,7 +141,9 @@ static fa_tensor *batched(fa_tensor *a, fa_tensor *b) {
     right_batch.ndim -= 2;
     if (!fai_broadcast("matmul", 2, (const fa_tensor *const[]){&left_batch, &right_batch}, &ndim, size)) return NULL;
     for (int d = 0; d < ndim; d++) batch *= size[d];
-    if (!batches_fit("matmul", batch, left->size[left->ndim - 1], batch, right->size[right->ndim - 2]) || !same_dtype("matmul", a, b)) return NULL;
+    if (!batches_fit("matmul", batch, left->size[left->ndim - 1], batch, right->size[right->ndim - 2]) ||
+        !same_dtype("matmul", a, b))
+        return NULL;
     fa_tensor *product = fa_gemm(left, right);
     if (row) product = fa_squeeze_dim(product, -2);
     if (column) product = fa_squeeze_dim(product, -1);
@@ -136,7 +154,8 @@ fa_tensor *fa_matmul(fa_tensor *a, fa_tensor *b) {
     const char *op = "matmul";
     if (!fai_begin2(op, "a", a, "b", b)) return NULL;
     if (a->ndim == 0 || b->ndim == 0)
-        return fai_fail(FA_ERR_RUNTIME, op, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", a->ndim, b->ndim);
+        return fai_fail(FA_ERR_RUNTIME, op, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", a->ndim,
+                        b->ndim);
     if (a->ndim == 1 && b->ndim == 1) return lengths_fit(op, a, b) ? vector_dot(a, b) : NULL;
     if (a->ndim == 2 && b->ndim == 1)
         return vector_fits(op, a->size[0], a->size[1], b->size[0]) && same_dtype(op, a, b) ? matrix_vector(a, b) : NULL;
@@ -156,11 +175,11 @@ static bool check_addmm(fa_tensor *input, fa_tensor *mat1, fa_tensor *mat2) {
     if (mat1->ndim != 2) return fai_fail(FA_ERR_RUNTIME, op, "mat1 must be a matrix, got %d-D tensor", mat1->ndim);
     if (mat2->ndim != 2) return fai_fail(FA_ERR_RUNTIME, op, "mat2 must be a matrix, got %d-D tensor", mat2->ndim);
     if (mat1->dtype != mat2->dtype)
-        return fai_fail(FA_ERR_RUNTIME, op, "mat1 and mat2 must have the same dtype, but got %s and %s", fai_dtype_title((fa_dtype)mat1->dtype),
-                        fai_dtype_title((fa_dtype)mat2->dtype));
+        return fai_fail(FA_ERR_RUNTIME, op, "mat1 and mat2 must have the same dtype, but got %s and %s",
+                        fai_dtype_title((fa_dtype)mat1->dtype), fai_dtype_title((fa_dtype)mat2->dtype));
     if (input->dtype != mat2->dtype)
-        return fai_fail(FA_ERR_RUNTIME, op, "self and mat2 must have the same dtype, but got %s and %s", fai_dtype_title((fa_dtype)input->dtype),
-                        fai_dtype_title((fa_dtype)mat2->dtype));
+        return fai_fail(FA_ERR_RUNTIME, op, "self and mat2 must have the same dtype, but got %s and %s",
+                        fai_dtype_title((fa_dtype)input->dtype), fai_dtype_title((fa_dtype)mat2->dtype));
     return inner_sizes_fit(op, mat1->size[0], mat1->size[1], mat2->size[0], mat2->size[1]);
 }
 

@@ -14,8 +14,10 @@ static fa_tensor *narrowed(fa_tensor *r, const fa_tensor *x) {
 static fa_tensor *extreme(const char *op, fa_tensor *x, bool largest) {
     if (!fai_begin1(op, "x", x)) return NULL;
     if (x->numel == 0)
-        return fai_fail(FA_ERR_RUNTIME, op, "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
-                        "'dim' argument.", op);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+                        "'dim' argument.",
+                        op);
     return largest ? fa_amax(x) : fa_amin(x);
 }
 
@@ -24,7 +26,8 @@ fa_tensor *fa_min(fa_tensor *x) { return extreme("min", x, false); }
 
 fa_tensor *fa_dim_backward(fa_tensor *g_out, fa_shape shape, int64_t dim, bool keepdim, fa_tensor *indices) {
     int at;
-    if (!fai_begin2("dim_backward", "g_out", g_out, "indices", indices) || !fai_wrap_dim("dim_backward", dim, shape.ndim, &at)) return NULL;
+    if (!fai_begin2("dim_backward", "g_out", g_out, "indices", indices) || !fai_wrap_dim("dim_backward", dim, shape.ndim, &at))
+        return NULL;
     if (shape.ndim == 0) return fa_alias(g_out);
     FA_SCOPE;
     if (!keepdim) {
@@ -49,12 +52,16 @@ static bool count_reduced(const char *op, const fa_tensor *x, fa_shape dims, int
 static bool check_variance(const char *op, fa_tensor *x, fa_shape dims, int64_t correction, int64_t *n) {
     if (!fai_begin1(op, "x", x)) return false;
     if (!fai_is_float(x->dtype))
-        return fai_fail(FA_ERR_RUNTIME, op, "std and var only support floating point and complex dtypes. Found %s: fa_cast(x, FA_FLOAT32).",
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "std and var only support floating point and complex dtypes. Found %s: fa_cast(x, FA_FLOAT32).",
                         fa_dtype_name((fa_dtype)x->dtype));
     if (!count_reduced(op, x, dims, n)) return false;
     if (*n - correction <= 0)
-        fai_warn(op, "%s(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output "
-                 "numel).", op);
+        fai_warn(op,
+                 "%s(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel "
+                 "divided by output "
+                 "numel).",
+                 op);
     return true;
 }
 
@@ -86,9 +93,13 @@ static fa_tensor *std_named(const char *op, fa_tensor *x, fa_shape dims, int64_t
 }
 
 fa_tensor *fa_var(fa_tensor *x) { return var_named("var", x, all_dims, 1, false); }
-fa_tensor *fa_var_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim) { return var_named("var", x, dims, correction, keepdim); }
+fa_tensor *fa_var_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim) {
+    return var_named("var", x, dims, correction, keepdim);
+}
 fa_tensor *fa_std(fa_tensor *x) { return std_named("std", x, all_dims, 1, false); }
-fa_tensor *fa_std_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim) { return std_named("std", x, dims, correction, keepdim); }
+fa_tensor *fa_std_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim) {
+    return std_named("std", x, dims, correction, keepdim);
+}
 
 /* ---- norms ---- */
 
@@ -96,17 +107,22 @@ static bool check_norm(fa_tensor *x, double p, fa_shape dims) {
     int64_t n;
     if (!fai_begin1("norm", "x", x)) return false;
     if (!fai_is_float(x->dtype))
-        return fai_fail(FA_ERR_RUNTIME, "norm", "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s: fa_cast(x, "
-                        "FA_FLOAT32).", fai_dtype_title((fa_dtype)x->dtype));
+        return fai_fail(FA_ERR_RUNTIME, "norm",
+                        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s: fa_cast(x, "
+                        "FA_FLOAT32).",
+                        fai_dtype_title((fa_dtype)x->dtype));
     if (isnan(p)) return fai_fail(FA_ERR_VALUE, "norm", "argument 'p' is NaN; any other number is allowed, and infinity");
     if (!count_reduced("norm", x, dims, &n)) return false;
     if (n == 0 && (p < 0 || isinf(p)))
-        return fai_fail(FA_ERR_RUNTIME, "norm", "linalg.vector_norm cannot compute the %g norm on an empty tensor because the operation does not have "
-                        "an identity", p);
+        return fai_fail(FA_ERR_RUNTIME, "norm",
+                        "linalg.vector_norm cannot compute the %g norm on an empty tensor because the operation does not have "
+                        "an identity",
+                        p);
     return true;
 }
 
-/* (sum |x|^p)^(1/p). Where something is recorded, zeros are kept out of the powers: their derivative is 0, not 0 times infinity. */
+/* (sum |x|^p)^(1/p). Where something is recorded, zeros are kept out of the powers: their derivative is 0, not 0 times
+ * infinity. */
 static fa_tensor *power_norm(fa_tensor *x, double p, fa_shape dims, bool keepdim) {
     const bool recorded = fai_recording() && fai_wants_grad(x);
     fa_tensor *size = fa_abs(x), *apart = NULL;

@@ -18,7 +18,8 @@ fa_tensor *fa_flatten(fa_tensor *x, int64_t start_dim, int64_t end_dim) {
     if (!fai_begin1("flatten", "x", x)) return NULL;
     if (!fai_wrap_dim("flatten", start_dim, x->ndim, &start) || !fai_wrap_dim("flatten", end_dim, x->ndim, &end)) return NULL;
     if (start > end)
-        return fai_fail(FA_ERR_RUNTIME, "flatten", "flatten() has invalid args: start_dim cannot come after end_dim; found %d and %d", start, end);
+        return fai_fail(FA_ERR_RUNTIME, "flatten",
+                        "flatten() has invalid args: start_dim cannot come after end_dim; found %d and %d", start, end);
     fa_shape shape = {.ndim = 0};
     for (int d = 0; d < start; d++) shape.dim[shape.ndim++] = x->size[d];
     int64_t joined = 1;
@@ -48,12 +49,14 @@ fa_tensor *fa_unflatten(fa_tensor *x, int64_t dim, fa_shape shape) {
     if (!fits) {
         char sizes[200];
         fai_text_shape(sizes, sizeof sizes, shape.ndim, shape.dim);
-        return fai_fail(FA_ERR_RUNTIME, op, "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in the input tensor", sizes,
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in the input tensor", sizes,
                         at, (long long)size);
     }
     if (unknown >= 0) shape.dim[unknown] = size / product;
     if (x->ndim + shape.ndim - 1 > FA_MAX_DIMS)
-        return fai_fail(FA_ERR_RUNTIME, op, "the result has %d dimensions; a tensor has at most %d", x->ndim + shape.ndim - 1, FA_MAX_DIMS);
+        return fai_fail(FA_ERR_RUNTIME, op, "the result has %d dimensions; a tensor has at most %d", x->ndim + shape.ndim - 1,
+                        FA_MAX_DIMS);
     fa_shape full = {.ndim = 0};
     for (int d = 0; d < at; d++) full.dim[full.ndim++] = x->size[d];
     for (int d = 0; d < shape.ndim; d++) full.dim[full.ndim++] = shape.dim[d];
@@ -64,7 +67,8 @@ fa_tensor *fa_unflatten(fa_tensor *x, int64_t dim, fa_shape shape) {
 fa_tensor *fa_t(fa_tensor *x) {
     if (!fai_begin1("t", "x", x)) return NULL;
     if (x->ndim > 2)
-        return fai_fail(FA_ERR_RUNTIME, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD; use fa_transpose", x->ndim);
+        return fai_fail(FA_ERR_RUNTIME, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD; use fa_transpose",
+                        x->ndim);
     return x->ndim == 2 ? fa_transpose(x, 0, 1) : fa_alias(x);
 }
 
@@ -82,12 +86,13 @@ fa_tensor *fa_narrow(fa_tensor *x, int64_t dim, int64_t start, int64_t length) {
     int at;
     if (!fai_begin1("narrow", "x", x)) return NULL;
     if (x->ndim == 0) return fai_fail(FA_ERR_RUNTIME, "narrow", "narrow() cannot be applied to a 0-dim tensor.");
-    if (length < 0) return fai_fail(FA_ERR_RUNTIME, "narrow", "narrow(): length must be non-negative. Found %lld.", (long long)length);
+    if (length < 0)
+        return fai_fail(FA_ERR_RUNTIME, "narrow", "narrow(): length must be non-negative. Found %lld.", (long long)length);
     if (!fai_wrap_dim("narrow", dim, x->ndim, &at)) return NULL;
     const int64_t size = x->size[at];
     if (start < -size || start > size)
-        return fai_fail(FA_ERR_INDEX, "narrow", "start out of range (expected to be in range of [-%lld, %lld], but got %lld)", (long long)size,
-                        (long long)size, (long long)start);
+        return fai_fail(FA_ERR_INDEX, "narrow", "start out of range (expected to be in range of [-%lld, %lld], but got %lld)",
+                        (long long)size, (long long)size, (long long)start);
     if (start < 0) start += size;
     if (length > size - start)
         return fai_fail(FA_ERR_RUNTIME, "narrow", "start (%lld) + length (%lld) exceeds dimension size (%lld).", (long long)start,
@@ -100,7 +105,8 @@ fa_tensor *fa_narrow(fa_tensor *x, int64_t dim, int64_t start, int64_t length) {
 fa_tensor *fa_roll(fa_tensor *x, int64_t shift, int64_t dim) {
     int at;
     if (!fai_begin1("roll", "x", x)) return NULL;
-    if (x->ndim == 0) return fai_fail(FA_ERR_INDEX, "roll", "Dimension specified as %lld but tensor has no dimensions", (long long)dim);
+    if (x->ndim == 0)
+        return fai_fail(FA_ERR_INDEX, "roll", "Dimension specified as %lld but tensor has no dimensions", (long long)dim);
     if (!fai_wrap_dim("roll", dim, x->ndim, &at)) return NULL;
     const int64_t size = x->size[at];
     const int64_t by = size ? (shift % size + size) % size : 0;
@@ -118,7 +124,8 @@ static bool check_stack(fa_tensor *const *tensors, int n, int64_t dim, int *at) 
         char first[200], other[200];
         fai_text_shape(first, sizeof first, tensors[0]->ndim, tensors[0]->size);
         fai_text_shape(other, sizeof other, tensors[i]->ndim, tensors[i]->size);
-        return fai_fail(FA_ERR_RUNTIME, "stack", "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d", first, other, i);
+        return fai_fail(FA_ERR_RUNTIME, "stack",
+                        "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d", first, other, i);
     }
     return fai_wrap_dim("stack", dim, tensors[0]->ndim + 1, at);
 }
@@ -142,15 +149,18 @@ fa_tensor *fa_stack(fa_tensor *const *tensors, int n, int64_t dim) {
 static fa_tensor *repeat_dim(fa_tensor *x, int dim, int64_t times, bool each, fa_shape shape) {
     const fai_split s = fai_split_at(x, dim);
     fa_tensor *apart = fa_reshape(x, each ? FA_SHAPE(s.outer, s.size, 1, s.inner) : FA_SHAPE(s.outer, 1, s.size, s.inner));
-    fa_tensor *wide = fa_expand(apart, each ? FA_SHAPE(s.outer, s.size, times, s.inner) : FA_SHAPE(s.outer, times, s.size, s.inner));
+    fa_tensor *wide =
+        fa_expand(apart, each ? FA_SHAPE(s.outer, s.size, times, s.inner) : FA_SHAPE(s.outer, times, s.size, s.inner));
     return fa_reshape(wide, shape);
 }
 
 fa_tensor *fa_repeat(fa_tensor *x, fa_shape repeats) {
     if (!fai_begin1("repeat", "x", x) || !fai_shape_ok("repeat", "repeats", repeats)) return NULL;
     if (repeats.ndim < x->ndim)
-        return fai_fail(FA_ERR_RUNTIME, "repeat", "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
-                        "found %d for %d", (int)repeats.ndim, x->ndim);
+        return fai_fail(FA_ERR_RUNTIME, "repeat",
+                        "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
+                        "found %d for %d",
+                        (int)repeats.ndim, x->ndim);
     fa_shape shape = {.ndim = repeats.ndim}, full = shape;
     const int more = repeats.ndim - x->ndim;
     bool ok = true;
@@ -162,7 +172,8 @@ fa_tensor *fa_repeat(fa_tensor *x, fa_shape repeats) {
         if (ok && full.dim[d] >= 0 && repeats.dim[d] >= 0) continue;
         char text[200];
         fai_text_shape(text, sizeof text, full.ndim, full.dim);
-        return fai_fail(FA_ERR_RUNTIME, "repeat", "Trying to create tensor with negative dimension %lld: %s. Repeats are 0 or more.",
+        return fai_fail(FA_ERR_RUNTIME, "repeat",
+                        "Trying to create tensor with negative dimension %lld: %s. Repeats are 0 or more.",
                         (long long)full.dim[d], text);
     }
     FA_SCOPE;
@@ -184,7 +195,8 @@ fa_tensor *fa_repeat_interleave(fa_tensor *x, int64_t repeats, int64_t dim) {
     fa_shape shape = fa_shape_of_tensor(x);
     if (shape.ndim == 0) shape = FA_SHAPE(1);
     if (!fai_mul(shape.dim[at], repeats, &shape.dim[at]))
-        return fai_fail(FA_ERR_RUNTIME, op, "argument 'repeats': %lld times the size of dimension %d overflows", (long long)repeats, at);
+        return fai_fail(FA_ERR_RUNTIME, op, "argument 'repeats': %lld times the size of dimension %d overflows",
+                        (long long)repeats, at);
     FA_SCOPE;
     fa_tensor *r = repeat_dim(x, at, repeats, true, shape);
     return r && r->buffer == x->buffer ? fa_keep(fa_clone(r)) : fa_keep(r);
@@ -217,7 +229,8 @@ fa_tensor *fa_masked_select(fa_tensor *x, fa_tensor *mask) {
     fa_shape shape = {.ndim = 0};
     if (!fai_begin2("masked_select", "x", x, "mask", mask)) return NULL;
     if (mask->dtype != FA_BOOL)
-        return fai_fail(FA_ERR_RUNTIME, "masked_select", "masked_select: expected BoolTensor for mask, found %s; a comparison gives one",
+        return fai_fail(FA_ERR_RUNTIME, "masked_select",
+                        "masked_select: expected BoolTensor for mask, found %s; a comparison gives one",
                         fa_dtype_name((fa_dtype)mask->dtype));
     if (!fai_broadcast("masked_select", 2, (const fa_tensor *const[]){mask, x}, &ndim, shape.dim)) return NULL;
     shape.ndim = ndim;
@@ -230,7 +243,8 @@ fa_tensor *fa_masked_select(fa_tensor *x, fa_tensor *mask) {
 static bool one_hot_classes(fa_tensor *index, int64_t *classes) {
     const char *op = "one_hot";
     if (index->dtype != FA_INT64)
-        return fai_fail(FA_ERR_RUNTIME, op, "one_hot is only applicable to index tensor of type LongTensor. Found %s: fa_cast(index, FA_INT64).",
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "one_hot is only applicable to index tensor of type LongTensor. Found %s: fa_cast(index, FA_INT64).",
                         fa_dtype_name((fa_dtype)index->dtype));
     if (index->numel == 0) {
         if (*classes > 0) return true;
@@ -239,18 +253,20 @@ static bool one_hot_classes(fa_tensor *index, int64_t *classes) {
     FA_SCOPE;
     const int64_t least = fa_item_int(fa_amin(index)), most = fa_item_int(fa_amax(index));
     if (fa_failed()) return false;
-    if (least < 0) return fai_fail(FA_ERR_RUNTIME, op, "Class values must be non-negative. The smallest is %lld.", (long long)least);
+    if (least < 0)
+        return fai_fail(FA_ERR_RUNTIME, op, "Class values must be non-negative. The smallest is %lld.", (long long)least);
     if (*classes == -1) *classes = most + 1;
     if (most < *classes) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "Class values must be smaller than num_classes. The largest is %lld, classes is %lld.", (long long)most,
-                    (long long)*classes);
+    return fai_fail(FA_ERR_RUNTIME, op, "Class values must be smaller than num_classes. The largest is %lld, classes is %lld.",
+                    (long long)most, (long long)*classes);
 }
 
 fa_tensor *fa_one_hot(fa_tensor *index, int64_t classes) {
     if (!fai_begin1("one_hot", "index", index) || !one_hot_classes(index, &classes)) return NULL;
     fa_shape shape = fa_shape_of_tensor(index);
     if (shape.ndim == FA_MAX_DIMS)
-        return fai_fail(FA_ERR_RUNTIME, "one_hot", "the result has %d dimensions; a tensor has at most %d", FA_MAX_DIMS + 1, FA_MAX_DIMS);
+        return fai_fail(FA_ERR_RUNTIME, "one_hot", "the result has %d dimensions; a tensor has at most %d", FA_MAX_DIMS + 1,
+                        FA_MAX_DIMS);
     shape.dim[shape.ndim++] = classes;
     FA_SCOPE;
     return fa_keep(fa_scatter_value(fai_zeros_of(index, shape), -1, fa_unsqueeze(index, -1), fa_scalar_of_int(1)));
@@ -259,8 +275,10 @@ fa_tensor *fa_one_hot(fa_tensor *index, int64_t classes) {
 fa_tensor *fa_pool_gather(fa_tensor *x, fa_tensor *indices) {
     if (!fai_begin2("pool_gather", "x", x, "indices", indices)) return NULL;
     if (x->ndim < 2 || x->ndim != indices->ndim)
-        return fai_fail(FA_ERR_RUNTIME, "pool_gather", "x has %d dimensions and indices %d; both have the same number, the last two of which are a "
-                        "plane", x->ndim, indices->ndim);
+        return fai_fail(FA_ERR_RUNTIME, "pool_gather",
+                        "x has %d dimensions and indices %d; both have the same number, the last two of which are a "
+                        "plane",
+                        x->ndim, indices->ndim);
     FA_SCOPE;
     fa_tensor *picked = fa_gather(fa_flatten(x, -2, -1), -1, fa_flatten(indices, -2, -1));
     return fa_keep(fa_reshape(picked, fa_shape_of_tensor(indices)));
@@ -282,8 +300,10 @@ fa_tensor *fa_dropout(fa_tensor *x, double p, bool training) {
         return fai_fail(FA_ERR_VALUE, "dropout", "dropout probability has to be between 0 and 1, but got %g", p);
     if (!training || p == 0 || x->numel == 0) return x;
     if (!fai_is_float(x->dtype))
-        return fai_fail(FA_ERR_RUNTIME, "dropout", "result type Float can't be cast to the desired output type %s; convert x first: fa_cast(x, "
-                        "FA_FLOAT32)", fai_dtype_title((fa_dtype)x->dtype));
+        return fai_fail(FA_ERR_RUNTIME, "dropout",
+                        "result type Float can't be cast to the desired output type %s; convert x first: fa_cast(x, "
+                        "FA_FLOAT32)",
+                        fai_dtype_title((fa_dtype)x->dtype));
     if (p == 1) return fai_multiply(x, 0);
     FA_SCOPE;
     return fa_keep(fa_mul(x, dropout_mask(x, p)));

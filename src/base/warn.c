@@ -1,5 +1,5 @@
-/* Warnings: what is allowed and most likely a mistake. Told once for each function and kind, to stderr, or every time to a handler
- * that does its own counting (the Python face: UserWarning). */
+/* Warnings: what is allowed and most likely a mistake. Told once for each function and kind, to stderr, or every time to a
+ * handler that does its own counting (the Python face: UserWarning). */
 #include "base.h"
 
 enum { KINDS = 64 };
@@ -26,6 +26,8 @@ void fai_warn(const char *op, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (tell) tell(op, text);
-    else fprintf(stderr, "facula: warning: %s: %s\n", op, text);
+    if (tell)
+        tell(op, text);
+    else
+        fprintf(stderr, "facula: warning: %s: %s\n", op, text);
 }

@@ -9,16 +9,21 @@
 /* ---- options ---- */
 
 /* What the caller gave, with defaults filled in; a program built with an older header gives fewer of them. */
-static bool read_options(const char *op, const fa_tensor_options *given, fa_dtype dtype, fa_device device, fa_tensor_options *out) {
+static bool read_options(const char *op, const fa_tensor_options *given, fa_dtype dtype, fa_device device,
+                         fa_tensor_options *out) {
     memset(out, 0, sizeof *out);
     if (given) memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
     if (out->dtype == FA_DTYPE_DEFAULT) out->dtype = dtype;
     if (out->device.type == 0) out->device = device;
     if (out->dtype < FA_BOOL || out->dtype >= FA_DTYPE_COUNT)
-        return fai_fail(FA_ERR_TYPE, op, ".dtype: there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)out->dtype);
+        return fai_fail(FA_ERR_TYPE, op, ".dtype: there is no element type number %d; give one of FA_BOOL to FA_FLOAT64",
+                        (int)out->dtype);
     if (out->requires_grad && !fai_is_float(out->dtype))
-        return fai_fail(FA_ERR_RUNTIME, op, "Only Tensors of floating point and complex dtype can require gradients; found %s. Give .dtype = FA_FLOAT32, "
-                        "or leave .requires_grad out.", fa_dtype_name(out->dtype));
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "Only Tensors of floating point and complex dtype can require gradients; found %s. Give .dtype = FA_FLOAT32, "
+            "or leave .requires_grad out.",
+            fa_dtype_name(out->dtype));
     return fai_device_resolve(&out->device, op);
 }
 
@@ -40,16 +45,24 @@ static const fa_device anywhere = {0, 0};
 
 /* Whether a number can be written in a dtype, by torch's rule: an integer for an unsigned type may be negative and wraps. */
 static bool check_fits(const char *op, fa_scalar value, fa_dtype dtype) {
-    static const struct { const char *name; double low, high; } range[FA_DTYPE_COUNT] = {
-        [FA_UINT8] = {"uint8_t", 0, UINT8_MAX}, [FA_INT8] = {"int8_t", INT8_MIN, INT8_MAX}, [FA_INT16] = {"int16_t", INT16_MIN, INT16_MAX},
-        [FA_INT32] = {"int", INT32_MIN, INT32_MAX}, [FA_INT64] = {"int64_t", -0x1p63, 0x1.fffffffffffffp62},
-        [FA_FLOAT16] = {"c10::Half", -FLT_MAX, FLT_MAX}, [FA_FLOAT32] = {"float", -FLT_MAX, FLT_MAX}};
+    static const struct {
+        const char *name;
+        double low, high;
+    } range[FA_DTYPE_COUNT] = {[FA_UINT8] = {"uint8_t", 0, UINT8_MAX},
+                               [FA_INT8] = {"int8_t", INT8_MIN, INT8_MAX},
+                               [FA_INT16] = {"int16_t", INT16_MIN, INT16_MAX},
+                               [FA_INT32] = {"int", INT32_MIN, INT32_MAX},
+                               [FA_INT64] = {"int64_t", -0x1p63, 0x1.fffffffffffffp62},
+                               [FA_FLOAT16] = {"c10::Half", -FLT_MAX, FLT_MAX},
+                               [FA_FLOAT32] = {"float", -FLT_MAX, FLT_MAX}};
     if (!range[dtype].name || (value.kind != FA_SCALAR_FLOAT && dtype == FA_INT64)) return true;
-    const double v = fa_scalar_float(value), low = dtype == FA_UINT8 && value.kind != FA_SCALAR_FLOAT ? -UINT8_MAX : range[dtype].low;
-    const bool fits = fai_is_float(dtype) ? !isfinite(v) || (v >= low && v <= range[dtype].high) : v >= low && v <= range[dtype].high;
+    const double v = fa_scalar_float(value),
+                 low = dtype == FA_UINT8 && value.kind != FA_SCALAR_FLOAT ? -UINT8_MAX : range[dtype].low;
+    const bool fits =
+        fai_is_float(dtype) ? !isfinite(v) || (v >= low && v <= range[dtype].high) : v >= low && v <= range[dtype].high;
     if (fits) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "value cannot be converted to type %s without overflow; found %g, and %s holds %g to %g", range[dtype].name, v,
-                    fa_dtype_name(dtype), range[dtype].low, range[dtype].high);
+    return fai_fail(FA_ERR_RUNTIME, op, "value cannot be converted to type %s without overflow; found %g, and %s holds %g to %g",
+                    range[dtype].name, v, fa_dtype_name(dtype), range[dtype].low, range[dtype].high);
 }
 
 static fa_dtype dtype_of_scalar(fa_scalar value) {
@@ -150,26 +163,32 @@ static bool write_data(const char *op, fa_tensor *t, const void *data, fa_dtype 
 fa_tensor *fa_from_data_with(const void *data, fa_dtype from, fa_shape shape, const fa_tensor_options *options) {
     fa_tensor_options o;
     if (from <= FA_DTYPE_DEFAULT || from >= FA_DTYPE_COUNT)
-        return fai_fail(FA_ERR_TYPE, "from_data", "argument 'from': there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)from);
+        return fai_fail(FA_ERR_TYPE, "from_data",
+                        "argument 'from': there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)from);
     if (!read_options("from_data", options, from, anywhere, &o)) return NULL;
     fa_tensor *t = make("from_data", shape, &o);
     if (!t) return NULL;
     bool ok = true;
-    if (!data && t->numel) ok = fai_fail(FA_ERR_VALUE, "from_data", "argument 'data' is NULL, but the shape has %lld elements", (long long)t->numel);
+    if (!data && t->numel)
+        ok = fai_fail(FA_ERR_VALUE, "from_data", "argument 'data' is NULL, but the shape has %lld elements", (long long)t->numel);
     return finish(t, ok && write_data("from_data", t, data, from), &o);
 }
 
 fa_tensor *fa_from_memory(void *data, fa_dtype dtype, fa_shape shape, void (*release)(void *context), void *context) {
     const char *op = "from_memory";
     if (dtype <= FA_DTYPE_DEFAULT || dtype >= FA_DTYPE_COUNT)
-        return fai_fail(FA_ERR_TYPE, op, "argument 'dtype': there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)dtype);
+        return fai_fail(FA_ERR_TYPE, op,
+                        "argument 'dtype': there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)dtype);
     if (!fai_shape_ok(op, "shape", shape)) return NULL;
     int64_t numel = 1, bytes;
     for (int d = 0; d < shape.ndim; d++)
         if (shape.dim[d] < 0 || !fai_mul(numel, shape.dim[d], &numel))
-            return fai_fail(FA_ERR_RUNTIME, op, "argument 'shape': size %lld of dimension %d is negative or too large", (long long)shape.dim[d], d);
-    if (!fai_mul(numel, (int64_t)fa_dtype_size(dtype), &bytes)) return fai_fail(FA_ERR_RUNTIME, op, "argument 'shape': more bytes than a machine can count");
-    if (!data && numel) return fai_fail(FA_ERR_VALUE, op, "argument 'data' is NULL, but the shape has %lld elements", (long long)numel);
+            return fai_fail(FA_ERR_RUNTIME, op, "argument 'shape': size %lld of dimension %d is negative or too large",
+                            (long long)shape.dim[d], d);
+    if (!fai_mul(numel, (int64_t)fa_dtype_size(dtype), &bytes))
+        return fai_fail(FA_ERR_RUNTIME, op, "argument 'shape': more bytes than a machine can count");
+    if (!data && numel)
+        return fai_fail(FA_ERR_VALUE, op, "argument 'data' is NULL, but the shape has %lld elements", (long long)numel);
     fa_tensor *t = fai_empty(op, dtype, FA_CPU, 1, &(int64_t){0});
     fai_buffer *memory = t ? fai_buffer_wrap(data, (size_t)bytes, release, context, op) : NULL;
     if (!memory) {
@@ -197,19 +216,24 @@ static fa_tensor *from_values(const char *op, const void *values, fa_dtype type,
 static int64_t count_arange(fa_scalar start, fa_scalar end, fa_scalar step, bool whole) {
     const char *op = "arange";
     double count;
-    if (whole ? fa_scalar_int(step) == 0 : fa_scalar_float(step) == 0) return fai_fail(FA_ERR_RUNTIME, op, "step must be nonzero"), -1;
+    if (whole ? fa_scalar_int(step) == 0 : fa_scalar_float(step) == 0)
+        return fai_fail(FA_ERR_RUNTIME, op, "step must be nonzero"), -1;
     const double from = fa_scalar_float(start), to = fa_scalar_float(end), by = fa_scalar_float(step);
     if (!isfinite(from) || !isfinite(to)) return fai_fail(FA_ERR_RUNTIME, op, "unsupported range: %g -> %g", from, to), -1;
     if (by > 0 ? to < from : to > from)
-        return fai_fail(FA_ERR_RUNTIME, op, "upper bound and lower bound inconsistent with step sign; start %g, end %g, step %g", from, to, by), -1;
+        return fai_fail(FA_ERR_RUNTIME, op, "upper bound and lower bound inconsistent with step sign; start %g, end %g, step %g",
+                        from, to, by),
+               -1;
     if (whole) {
         const int64_t a = fa_scalar_int(start), b = fa_scalar_int(end), s = fa_scalar_int(step);
-        const uint64_t distance = s > 0 ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b, size = s > 0 ? (uint64_t)s : 0 - (uint64_t)s;
+        const uint64_t distance = s > 0 ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b,
+                       size = s > 0 ? (uint64_t)s : 0 - (uint64_t)s;
         count = (double)(distance / size + (distance % size != 0));
     } else {
         count = ceil((to - from) / by);
     }
-    if (!(count >= 0 && count < 0x1p60)) return fai_fail(FA_ERR_RUNTIME, op, "invalid size, possible overflow? %g values", count), -1;
+    if (!(count >= 0 && count < 0x1p60))
+        return fai_fail(FA_ERR_RUNTIME, op, "invalid size, possible overflow? %g values", count), -1;
     return (int64_t)count;
 }
 
@@ -217,17 +241,23 @@ fa_tensor *fa_arange_with(fa_scalar start, fa_scalar end, fa_scalar step, const 
     fa_tensor_options o;
     const bool integers = start.kind != FA_SCALAR_FLOAT && end.kind != FA_SCALAR_FLOAT && step.kind != FA_SCALAR_FLOAT;
     if (!read_options("arange", options, integers ? FA_INT64 : fa_default_dtype(), anywhere, &o)) return NULL;
-    if (o.dtype == FA_BOOL) return fai_fail(FA_ERR_UNSUPPORTED, "arange", "\"arange_cpu\" not implemented for 'Bool'; use an integer dtype");
+    if (o.dtype == FA_BOOL)
+        return fai_fail(FA_ERR_UNSUPPORTED, "arange", "\"arange_cpu\" not implemented for 'Bool'; use an integer dtype");
     const int64_t n = count_arange(start, end, step, integers || o.dtype == FA_INT64);
     if (n < 0) return NULL;
-    union { double f; int64_t i; } *values = fai_alloc_aligned(FAI_TAG_DATA, (size_t)n * sizeof *values);
+    union {
+        double f;
+        int64_t i;
+    } *values = fai_alloc_aligned(FAI_TAG_DATA, (size_t)n * sizeof *values);
     if (!values) return fai_fail_memory("arange", (size_t)n * sizeof *values);
     const bool floats = fai_is_float(o.dtype);
     const double f0 = fa_scalar_float(start), fs = fa_scalar_float(step);
     const uint64_t i0 = (uint64_t)fa_scalar_int(start), is = (uint64_t)fa_scalar_int(step);
     for (int64_t i = 0; i < n; i++) {
-        if (floats) values[i].f = f0 + fs * (double)i;
-        else values[i].i = (int64_t)(i0 + is * (uint64_t)i);
+        if (floats)
+            values[i].f = f0 + fs * (double)i;
+        else
+            values[i].i = (int64_t)(i0 + is * (uint64_t)i);
     }
     fa_tensor *t = from_values("arange", values, floats ? FA_FLOAT64 : FA_INT64, n, &o);
     fai_free_aligned(FAI_TAG_DATA, values, (size_t)n * sizeof *values);
@@ -257,9 +287,12 @@ static void fill_linspace(double *values, int64_t n, double start, double end, f
 
 fa_tensor *fa_linspace_with(double start, double end, int64_t steps, const fa_tensor_options *options) {
     fa_tensor_options o;
-    if (steps < 0) return fai_fail(FA_ERR_RUNTIME, "linspace", "number of steps must be non-negative, found %lld", (long long)steps);
+    if (steps < 0)
+        return fai_fail(FA_ERR_RUNTIME, "linspace", "number of steps must be non-negative, found %lld", (long long)steps);
     if (!read_options("linspace", options, fa_default_dtype(), anywhere, &o)) return NULL;
-    if (o.dtype == FA_BOOL) return fai_fail(FA_ERR_UNSUPPORTED, "linspace", "\"linspace_cpu\" not implemented for 'Bool'; use a floating or integer dtype");
+    if (o.dtype == FA_BOOL)
+        return fai_fail(FA_ERR_UNSUPPORTED, "linspace",
+                        "\"linspace_cpu\" not implemented for 'Bool'; use a floating or integer dtype");
     size_t bytes;
     if (__builtin_mul_overflow((size_t)steps, sizeof(double), &bytes)) return fai_fail_memory("linspace", SIZE_MAX);
     double *values = fai_alloc_aligned(FAI_TAG_DATA, bytes);

@@ -18,7 +18,8 @@ fa_tensor *fai_to_device_forward(fa_tensor *x, fa_device device) {
 
 fa_tensor *fai_to_dtype_forward(fa_tensor *x, fa_dtype dtype) {
     if (dtype < FA_BOOL || dtype >= FA_DTYPE_COUNT)
-        return fai_fail(FA_ERR_TYPE, "to_dtype", "argument 'dtype': there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)dtype);
+        return fai_fail(FA_ERR_TYPE, "to_dtype",
+                        "argument 'dtype': there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)dtype);
     return copy_of("to_dtype", x, dtype, x->device);
 }
 
@@ -31,7 +32,8 @@ fa_tensor *fai_sum_to_forward(fa_tensor *x, fa_shape shape) {
         char from[200], to[200];
         fai_text_shape(from, sizeof from, x->ndim, x->size);
         fai_text_shape(to, sizeof to, shape.ndim, shape.dim);
-        return fai_fail(FA_ERR_RUNTIME, "sum_to", "size %s is not expandable to size %s, so that the latter can't be summed to it", to, from);
+        return fai_fail(FA_ERR_RUNTIME, "sum_to",
+                        "size %s is not expandable to size %s, so that the latter can't be summed to it", to, from);
     }
     fa_tensor *r = fai_sum_to("sum_to", x, shape.ndim, shape.dim);
     return r == x ? fai_alias_forward(x) : r;
@@ -62,20 +64,27 @@ static bool is_skipped(const fa_tensor *t) { return t->ndim == 1 && t->numel == 
 
 static bool check_piece(const fa_tensor *first, const fa_tensor *t, int at, int dim) {
     if (t->ndim != first->ndim)
-        return fai_fail(FA_ERR_RUNTIME, "cat", "Tensors must have same number of dimensions: got %d and %d (tensor number %d in the list)", first->ndim, t->ndim, at);
+        return fai_fail(FA_ERR_RUNTIME, "cat",
+                        "Tensors must have same number of dimensions: got %d and %d (tensor number %d in the list)", first->ndim,
+                        t->ndim, at);
     for (int d = 0; d < t->ndim; d++)
         if (d != dim && t->size[d] != first->size[d])
-            return fai_fail(FA_ERR_RUNTIME, "cat", "Sizes of tensors must match except in dimension %d. Expected size %lld but got size %lld for tensor number %d in the list.",
+            return fai_fail(FA_ERR_RUNTIME, "cat",
+                            "Sizes of tensors must match except in dimension %d. Expected size %lld but got size %lld for tensor "
+                            "number %d in the list.",
                             dim, (long long)first->size[d], (long long)t->size[d], at);
     return true;
 }
 
 /* Checks the list and finds the result's dtype and sizes. first is NULL where all are passed over. */
-static bool plan_cat(fa_tensor *const *tensors, int n, int64_t dim, fa_tensor **first, int *at, fa_dtype *dtype, int64_t size[FA_MAX_DIMS]) {
+static bool plan_cat(fa_tensor *const *tensors, int n, int64_t dim, fa_tensor **first, int *at, fa_dtype *dtype,
+                     int64_t size[FA_MAX_DIMS]) {
     *first = NULL;
     *dtype = (fa_dtype)tensors[0]->dtype;
     for (int i = 0; i < n; i++) {
-        if (tensors[i]->ndim == 0) return fai_fail(FA_ERR_RUNTIME, "cat", "zero-dimensional tensor (at position %d) cannot be concatenated; fa_stack joins them", i);
+        if (tensors[i]->ndim == 0)
+            return fai_fail(FA_ERR_RUNTIME, "cat",
+                            "zero-dimensional tensor (at position %d) cannot be concatenated; fa_stack joins them", i);
         if (!*first && !is_skipped(tensors[i])) *first = tensors[i];
         *dtype = fa_promote_types(*dtype, (fa_dtype)tensors[i]->dtype);
     }
@@ -87,7 +96,9 @@ static bool plan_cat(fa_tensor *const *tensors, int n, int64_t dim, fa_tensor **
         if (is_skipped(tensors[i])) continue;
         if (!check_piece(*first, tensors[i], i, *at)) return false;
         if (!fai_add(size[*at], tensors[i]->size[*at], &size[*at]))
-            return fai_fail(FA_ERR_RUNTIME, "cat", "Storage size calculation overflowed: the sizes of dimension %d sum to more than a machine can count", *at);
+            return fai_fail(FA_ERR_RUNTIME, "cat",
+                            "Storage size calculation overflowed: the sizes of dimension %d sum to more than a machine can count",
+                            *at);
     }
     return true;
 }
@@ -157,7 +168,9 @@ fa_tensor *fai_unfold_backward_forward(fa_tensor *x, fa_shape shape, int64_t dim
     if (!windows) return NULL;
     if (step >= size) return put(op, r, windows, x);
     bool ok = windows->ndim == x->ndim && !memcmp(windows->size, x->size, sizeof(int64_t) * x->ndim);
-    if (!ok) fai_fail(FA_ERR_RUNTIME, op, "argument 'x' does not have the shape of the windows of size %lld every %lld", (long long)size, (long long)step);
+    if (!ok)
+        fai_fail(FA_ERR_RUNTIME, op, "argument 'x' does not have the shape of the windows of size %lld every %lld",
+                 (long long)size, (long long)step);
     for (int64_t k = 0; ok && k < size && x->numel; k++) {
         fa_tensor *to = fai_select_forward(windows, -1, k), *from = to ? fai_select_forward(x, -1, k) : NULL;
         const fai_operand sum[2] = {{.tensor = to}, {.tensor = from}};

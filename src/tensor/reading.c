@@ -8,16 +8,20 @@ static void gather(const fa_tensor *t, const char *first, char *to, int dim) {
     int64_t inner = item;
     for (int d = dim + 1; d < t->ndim; d++) inner *= t->size[d];
     for (int64_t i = 0; i < size; i++, first += step, to += inner) {
-        if (dim + 1 < t->ndim) gather(t, first, to, dim + 1);
-        else memcpy(to, first, (size_t)item);
+        if (dim + 1 < t->ndim)
+            gather(t, first, to, dim + 1);
+        else
+            memcpy(to, first, (size_t)item);
     }
 }
 
 /* Puts t's elements in order, contiguous and unconverted, into `to`; first is where element zero lies on the host. */
 static void put_in_order(const fa_tensor *t, const char *first, char *to) {
     const size_t bytes = (size_t)t->numel * fa_dtype_size((fa_dtype)t->dtype);
-    if (FAI_HAS(t, FAI_CONTIGUOUS)) memcpy(to, first, bytes);
-    else gather(t, first, to, 0);
+    if (FAI_HAS(t, FAI_CONTIGUOUS))
+        memcpy(to, first, bytes);
+    else
+        gather(t, first, to, 0);
 }
 
 /* Converts t, whose element zero lies at first on the host, into data. */
@@ -42,9 +46,12 @@ static bool write_out(const fa_tensor *t, const char *first, void *data, fa_dtyp
 bool fa_to_data(fa_tensor *t, void *data, fa_dtype as) {
     if (!fai_check("to_data", "t", t)) return false;
     if (as <= FA_DTYPE_DEFAULT || as >= FA_DTYPE_COUNT)
-        return fai_fail(FA_ERR_TYPE, "to_data", "argument 'as': there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)as);
+        return fai_fail(FA_ERR_TYPE, "to_data",
+                        "argument 'as': there is no element type number %d; give one of FA_BOOL to FA_FLOAT64", (int)as);
     if (t->numel == 0) return true;
-    if (!data) return fai_fail(FA_ERR_VALUE, "to_data", "argument 'data' is NULL: there is no place for %lld elements", (long long)t->numel);
+    if (!data)
+        return fai_fail(FA_ERR_VALUE, "to_data", "argument 'data' is NULL: there is no place for %lld elements",
+                        (long long)t->numel);
     if (fai_on_cpu(t)) return write_out(t, fai_host(t), data, as);
     int64_t low, high;
     fai_span(t, &low, &high);
@@ -61,7 +68,9 @@ bool fa_to_data(fa_tensor *t, void *data, fa_dtype as) {
 static bool read_one(const char *op, fa_tensor *t, void *value, fa_dtype as) {
     if (!fai_check(op, "t", t)) return false;
     if (t->numel != 1)
-        return fai_fail(FA_ERR_RUNTIME, op, "a Tensor with %lld elements cannot be converted to Scalar; fa_to_data reads more than one", (long long)t->numel);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "a Tensor with %lld elements cannot be converted to Scalar; fa_to_data reads more than one",
+                        (long long)t->numel);
     return fa_to_data(t, value, as);
 }
 
@@ -78,6 +87,8 @@ int64_t fa_item_int(fa_tensor *t) {
 void *fa_data(fa_tensor *t) {
     if (!fai_check("data", "t", t)) return NULL;
     if (fai_on_cpu(t)) return fai_host(t);
-    return fai_fail(FA_ERR_TYPE, "data", "can't convert %s device type tensor to host memory. Use fa_cpu(t) to copy the tensor to host memory first: fa_data(fa_cpu(t))",
+    return fai_fail(FA_ERR_TYPE, "data",
+                    "can't convert %s device type tensor to host memory. Use fa_cpu(t) to copy the tensor to host memory first: "
+                    "fa_data(fa_cpu(t))",
                     fa_device_text(t->device));
 }
