@@ -99,7 +99,7 @@ INLINE void N(finish)(N(vec) (*restrict sum)[TILE_VECTORS_MAX], const int rows, 
         for (int j = 0; j < vectors; j++) {
             const bool last = j == vectors - 1;
             N(vec) v = N(fma)(alpha, sum[i][j], zero);
-            const REAL *from = d + i * d_row + j * LANES;
+            const REAL *from = d ? d + i * d_row + j * LANES : NULL;
             if (d) v = N(fma)(beta, last ? N(load_some)(from, mask) : N(load)(from), v);
             v = N(activate)(v, act);
             REAL *to = c + i * c_row + j * LANES;
