@@ -59,11 +59,8 @@ static void exponential(work *w) { FA_SCOPE; fa_exp(w->x); }
 static void sum(work *w) { FA_SCOPE; fa_sum(w->x); }
 static void epoch(work *w)
 {
-    for (;;) {
-        FA_SCOPE;
-        fa_tensor *batch[FA_MAX_FIELDS];
-        if (!fa_next(w->loader, batch)) return;
-    }
+    fa_tensor *batch[FA_MAX_FIELDS];
+    FA_BATCHES(w->loader, batch) {}
 }
 
 /* ---- networks ---- */

@@ -63,7 +63,7 @@ static fa_module *make_network(void)
 {
     return fa_sequential(fa_nn_conv2d(1, 16, 3, .padding = FA_DIMS(1)), fa_nn_batch_norm2d(16), fa_nn_relu(), fa_nn_max_pool2d(2),
                          fa_nn_conv2d(16, 32, 3, .padding = FA_DIMS(1)), fa_nn_batch_norm2d(32), fa_nn_relu(),
-                         fa_nn_flatten(), fa_nn_dropout(.p = 0.25), fa_nn_linear(512, 10));
+                         fa_nn_flatten(), fa_nn_dropout(0.25), fa_nn_linear(512, 10));
 }
 
 /* How many rows of scores have their largest value at the label. */

@@ -18,10 +18,8 @@ static void make_points(int64_t n, fa_tensor **points, fa_tensor **labels)
 static double train_epoch(fa_module *net, fa_optimizer *optimizer, fa_loader *loader, fa_device device)
 {
     double sum = 0;
-    for (;;) {
-        FA_SCOPE;
-        fa_tensor *batch[2];
-        if (!fa_next(loader, batch)) break;
+    fa_tensor *batch[2];
+    FA_BATCHES(loader, batch) {
         fa_tensor *x = fa_to(batch[0], device), *y = fa_to(batch[1], device);
         fa_tensor *loss = fa_cross_entropy(fa_call(net, x), y);
         fa_zero_grad(optimizer);

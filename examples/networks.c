@@ -39,10 +39,8 @@ static void training_loop(void)
     fa_loader *loader = fa_loader(data, .batch_size = 16, .shuffle = true);
     const fa_device device = choose();
     fa_module_to(net, device);
-    for (;;) {
-        FA_SCOPE; /* a batch and all that is computed from it end with this round */
-        fa_tensor *batch[2];
-        if (!fa_next(loader, batch)) break;
+    fa_tensor *batch[2];
+    FA_BATCHES(loader, batch) { /* a batch and all that is computed from it end with its round */
         fa_tensor *x = fa_to(batch[0], device), *y = fa_to(batch[1], device);
         fa_tensor *loss = fa_mse_loss(fa_call(net, x), y);
         printf("%s\n", where(loss));

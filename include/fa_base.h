@@ -126,6 +126,7 @@ typedef struct fa_error {
     char text[2000];      /* what was wrong, what is allowed, how to mend it; ends without a newline */
 } fa_error;
 
+FA_API const char *fa_code_name(fa_code code); /* the class Python raises: "RuntimeError", "IndexError", ... */
 FA_API bool fa_failed(void);                  /* an error is pending on this thread */
 FA_API const fa_error *fa_error_peek(void);   /* NULL if there is none */
 FA_API fa_error fa_error_take(void);          /* returns it (code FA_OK if none) and clears it */

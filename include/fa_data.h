@@ -42,9 +42,33 @@ FA_API fa_loader *fa_loader_with(fa_dataset *dataset, const fa_loader_options *o
 FA_API int64_t fa_loader_length(const fa_loader *loader); /* batches an epoch */
 FA_API int64_t fa_loader_position(const fa_loader *loader); /* batches given out in this epoch */
 /* The next batch's fields (results of the current scope). false at the end of the epoch, after which the next call begins a new
- * one, and after an error (fa_failed tells). while (fa_next(loader, batch)) { FA_SCOPE; ... } leaks into the outer scope: open
- * the scope first: for (;;) { FA_SCOPE; if (!fa_next(loader, batch)) break; ... } */
+ * one, and after an error (fa_failed tells). FA_BATCHES below is the loop around it. */
 FA_API bool fa_next(fa_loader *loader, fa_tensor **fields);
+
+/* FA_BATCHES(loader, batch) { ... }: the block runs for every batch of an epoch, each time in a scope of its own; break, continue
+ * and return close it. */
+#if defined(__GNUC__) && !defined(__cplusplus)
+typedef struct fa_batches {
+    fa_loader *loader;
+    bool open;
+} fa_batches;
+static inline void fa_batches_close(fa_batches *b)
+{
+    if (b->open) fa_scope_close();
+    b->open = false;
+}
+static inline bool fa_batches_next(fa_batches *b, fa_tensor **fields)
+{
+    fa_batches_close(b);
+    fa_scope_open();
+    b->open = true;
+    if (fa_next(b->loader, fields)) return true;
+    fa_batches_close(b);
+    return false;
+}
+#define FA_BATCHES(loader, fields) \
+    for (__attribute__((cleanup(fa_batches_close))) fa_batches fa_batches_ = {(loader), false}; fa_batches_next(&fa_batches_, (fields));)
+#endif
 
 /* ---- Tables of numbers: text, one row a line, or such a text packed by gzip ---- */
 

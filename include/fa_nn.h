@@ -13,7 +13,8 @@ extern "C" {
 
 /* ---- Containers ---- */
 
-/* Children run one after the other; they are named "0", "1", ... The module holds its children. */
+/* C leaves open in which order arguments are evaluated: where the draws of the initial values matter, make the layers one by one.
+ * Children run one after the other; they are named "0", "1", ... The module holds its children. */
 FA_API fa_module *fa_sequential_of(fa_module *const *children, int n);
 /* Children to be called by the owner. */
 FA_API fa_module *fa_module_list_of(fa_module *const *children, int n);
@@ -52,6 +53,8 @@ FA_API fa_tensor *fa_call_with(fa_module *module, fa_tensor *const *inputs, int 
 #define fa_call(module, ...) fa_call_with((module), (fa_tensor *const[]){__VA_ARGS__}, (int)(sizeof((fa_tensor *const[]){__VA_ARGS__}) / sizeof(fa_tensor *)))
 #endif
 FA_API bool fa_module_to(fa_module *module, fa_device device);      /* all of it or, after an error, none; parameters stay the same objects */
+/* Where its first parameter or buffer is; the CPU for a module that has none. */
+FA_API fa_device fa_module_device(const fa_module *module);
 FA_API bool fa_module_to_dtype(fa_module *module, fa_dtype dtype);  /* floating parameters and buffers */
 FA_API fa_module *fa_train(fa_module *module, bool on);             /* recursively; returns the module */
 FA_API bool fa_is_training(const fa_module *module);

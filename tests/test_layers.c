@@ -41,7 +41,7 @@ static void layers_print_as_torch_prints_them(void **state)
               "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=False)");
     prints_as(fa_nn_embedding(10, 3), "Embedding(10, 3)");
     prints_as(fa_nn_embedding(10, 3, .padding_idx = 1), "Embedding(10, 3, padding_idx=1)");
-    prints_as(fa_nn_dropout(.p = 0.1), "Dropout(p=0.1, inplace=False)");
+    prints_as(fa_nn_dropout(0.1), "Dropout(p=0.1, inplace=False)");
     prints_as(fa_nn_max_pool2d(2), "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
     prints_as(fa_nn_max_pool2d(FA_DIMS(2, 3), .stride = FA_DIMS(1)),
               "MaxPool2d(kernel_size=(2, 3), stride=1, padding=0, dilation=1, ceil_mode=False)");
@@ -89,8 +89,8 @@ static void arguments_are_checked(void **state)
     refused(fa_nn_conv2d(4, 4, FA_DIMS(3, 0)), FA_ERR_VALUE, "Conv2d", "kernel_size must be positive: found kernel_size = 0");
     refused(fa_nn_conv2d(4, 4, FA_DIMS(1, 2, 3)), FA_ERR_VALUE, "Conv2d", "argument 'kernel_size' must be one number or two");
     refused(fa_nn_max_pool2d(2, .stride = FA_DIMS(0)), FA_ERR_VALUE, "MaxPool2d", "stride must be positive");
-    refused(fa_nn_dropout(.p = 1.5), FA_ERR_VALUE, "Dropout", "dropout probability has to be between 0 and 1: found p = 1.5");
-    refused(fa_nn_dropout(.p = NAN), FA_ERR_VALUE, "Dropout", "dropout probability has to be between 0 and 1");
+    refused(fa_nn_dropout(1.5), FA_ERR_VALUE, "Dropout", "dropout probability has to be between 0 and 1: found p = 1.5");
+    refused(fa_nn_dropout(NAN), FA_ERR_VALUE, "Dropout", "dropout probability has to be between 0 and 1");
     refused(fa_nn_embedding(3, 2, .padding_idx = 3), FA_ERR_VALUE, "Embedding", "Padding_idx must be within num_embeddings");
     refused(fa_nn_batch_norm1d(-4), FA_ERR_RUNTIME, "BatchNorm1d", "Trying to create tensor with negative dimension -4");
     refused(fa_nn_linear_with(1, 2, &(fa_nn_linear_options){.struct_size = 4}), FA_ERR_VALUE, "Linear",
@@ -162,7 +162,7 @@ static bool make_some(void)
 {
     FA_SCOPE;
     return fa_sequential(fa_nn_conv2d(2, 2, 3), fa_nn_batch_norm2d(2), fa_nn_layer_norm(FA_DIMS(2, 2)), fa_nn_relu(),
-                         fa_nn_max_pool2d(2), fa_nn_dropout(), fa_nn_embedding(3, 2, .padding_idx = 0),
+                         fa_nn_max_pool2d(2), fa_nn_dropout(0.5), fa_nn_embedding(3, 2, .padding_idx = 0),
                          fa_nn_linear(4, 2)) != NULL;
 }
 

@@ -55,3 +55,10 @@ fa_error fa_error_take(void) {
     fai_tls.error_pending = false;
     return taken;
 }
+
+const char *fa_code_name(fa_code code) {
+    static const char *const names[] = {"no error",  "ValueError", "TypeError",     "IndexError",          "RuntimeError", "MemoryError",    "OutOfMemoryError",
+                                        "AcceleratorError", "OSError",  "RuntimeError", "NotImplementedError", "KeyError",     "AttributeError", "KeyboardInterrupt",
+                                        "an error of the caller's language"};
+    return (size_t)code < sizeof names / sizeof *names ? names[code] : "unknown error";
+}

@@ -30,6 +30,7 @@ int fa_finish(const char *program) {
         if (finish) finish();
     }
     bool failed = fa_failed();
+    fflush(stdout); /* what was printed before the error stands before it, in a pipe too */
     if (failed) print_error(program);
     fa_error_take();
     fai_close_all_scopes();

@@ -270,6 +270,20 @@ fa_module *fa_train(fa_module *m, bool on)
     return m;
 }
 
+static bool first_device(void *context, const char *path, fa_module *owner, fai_entry *entry)
+{
+    (void)path, (void)owner;
+    if (entry->object) *(fa_device *)context = ((fa_tensor *)entry->object)->device;
+    return !entry->object;
+}
+
+fa_device fa_module_device(const fa_module *m)
+{
+    fa_device device = FA_CPU;
+    if (m) fai_walk((fa_module *)(uintptr_t)m, first_device, &device);
+    return device;
+}
+
 /* ---- calling ---- */
 
 fa_tensor *fa_call_with(fa_module *m, fa_tensor *const *inputs, int ninputs)
