@@ -7,37 +7,12 @@
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
  * test-limit: 300 */
-#include "support/golden.h"
+#include "support/calls.h"
 #include <float.h>
-#include <fa_ops.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What the generated calls get: arguments by the position that the row gives them. */
-typedef struct golden_arg {
-    bool given;
-    fa_tensor *tensor, **out;
-    fa_tensor *const *list;
-    int nlist;
-    int64_t i;
-    double f;
-    fa_scalar scalar;
-    fa_shape shape;
-    fa_dtype dtype;
-    fa_device device;
-    const char *text;
-} golden_arg;
-
-typedef struct golden_call {
-    const char *name;
-    int nargs;
-    const char *args[GOLDEN_MAX_ARGS];
-    fa_tensor *(*call)(const golden_arg *a);
-} golden_call;
-
-#include <golden_calls.h>
 
 /* One way of running a case. */
 typedef struct run {
@@ -55,52 +30,6 @@ static long passed, failed;
 static long failed_of_op;
 static char last_op[48];
 static int chosen;
-
-/* ---- making tensors: by hand too, they are not rows ---- */
-
-static fa_tensor *make_zeros(const golden_arg *a) { return fa_zeros(a[0].shape, .dtype = a[1].dtype); }
-static fa_tensor *make_ones(const golden_arg *a) { return fa_ones(a[0].shape, .dtype = a[1].dtype); }
-static fa_tensor *make_full(const golden_arg *a) { return fa_full(a[0].shape, a[1].scalar, .dtype = a[2].dtype); }
-static fa_tensor *make_arange(const golden_arg *a) {
-    return fa_arange(a[0].scalar, a[1].scalar, a[2].scalar, .dtype = a[3].dtype);
-}
-static fa_tensor *make_linspace(const golden_arg *a) { return fa_linspace(a[0].f, a[1].f, a[2].i, .dtype = a[3].dtype); }
-static fa_tensor *make_eye(const golden_arg *a) { return fa_eye(a[0].i, a[1].i, .dtype = a[2].dtype); }
-static fa_tensor *make_rand(const golden_arg *a) { return fa_rand(a[0].shape, .dtype = a[1].dtype); }
-static fa_tensor *make_randn(const golden_arg *a) { return fa_randn(a[0].shape, .dtype = a[1].dtype); }
-static fa_tensor *make_randint(const golden_arg *a) { return fa_randint(a[0].i, a[1].i, a[2].shape, .dtype = a[3].dtype); }
-static fa_tensor *make_randperm(const golden_arg *a) { return fa_randperm(a[0].i, .dtype = a[1].dtype); }
-static fa_tensor *make_zeros_like(const golden_arg *a) { return fa_zeros_like(a[0].tensor); }
-static fa_tensor *make_ones_like(const golden_arg *a) { return fa_ones_like(a[0].tensor); }
-static fa_tensor *make_full_like(const golden_arg *a) { return fa_full_like(a[0].tensor, a[1].scalar); }
-
-/* The last argument, "*", is the case's element type. */
-static const golden_call making_calls[] = {
-    {"zeros", 2, {"shape", "*"}, make_zeros},
-    {"ones", 2, {"shape", "*"}, make_ones},
-    {"full", 3, {"shape", "value", "*"}, make_full},
-    {"arange", 4, {"start", "end", "step", "*"}, make_arange},
-    {"linspace", 4, {"start", "end", "steps", "*"}, make_linspace},
-    {"eye", 3, {"rows", "columns", "*"}, make_eye},
-    {"rand", 2, {"shape", "*"}, make_rand},
-    {"randn", 2, {"shape", "*"}, make_randn},
-    {"randint", 4, {"low", "high", "shape", "*"}, make_randint},
-    {"randperm", 2, {"n", "*"}, make_randperm},
-    {"zeros_like", 1, {"x"}, make_zeros_like},
-    {"ones_like", 1, {"x"}, make_ones_like},
-    {"full_like", 2, {"x", "value"}, make_full_like},
-};
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-static const golden_call *find_call(const char *name) {
-    for (int i = 0; i < COUNT(golden_calls); i++) {
-        if (strcmp(golden_calls[i].name, name) == 0) return &golden_calls[i];
-    }
-    for (int i = 0; i < COUNT(making_calls); i++) {
-        if (strcmp(making_calls[i].name, name) == 0) return &making_calls[i];
-    }
-    return NULL;
-}
 
 /* ---- saying what failed ---- */
 
@@ -129,108 +58,18 @@ static bool fail_pending(const run *r, const char *when) {
 
 /* ---- inputs ---- */
 
-/* Strides, in elements, of a layout; returns how many elements the memory takes. s: every second, from 1 on; t: dimensions the
- * other way round; n: channels last; e: the first dimension repeated. */
-static int64_t lay_out(char layout, fa_shape shape, int64_t *stride, int64_t *offset) {
-    int order[FA_MAX_DIMS], n = shape.ndim;
-    for (int i = 0; i < n; i++) order[i] = layout == 't' ? n - 1 - i : i;
-    if (layout == 'n' && n == 4) order[1] = 2, order[2] = 3, order[3] = 1;
-    int64_t step = layout == 's' ? 2 : 1;
-    *offset = layout == 's' ? 1 : 0;
-    for (int k = n - 1; k >= 0; k--) {
-        stride[order[k]] = step;
-        step *= shape.dim[order[k]];
-    }
-    if (layout == 'e') {
-        stride[0] = 0;
-        step = golden_numel(shape) / shape.dim[0];
-    }
-    return step + *offset;
-}
-
-static char layout_of(const run *r, int tensor) { return r->layout == 'M' ? "tsfc"[tensor % 4] : r->layout; }
-
-/* Values in C order, whatever the layout. */
-static bool logical(const golden_tensor *t, bool expanded, double *out) {
-    const int64_t n = golden_numel(t->shape), own = expanded && t->shape.ndim ? n / t->shape.dim[0] : n;
-    if (t->kind == 'v') {
-        if (t->nvalues != n) return false;
-        memcpy(out, t->values, (size_t)n * sizeof *out);
-        return true;
-    }
-    if (golden_draw(t->kind, t->low, t->high, t->seed, own, out) != 0) return false;
-    for (int64_t i = own; i < n; i++) out[i] = out[i % own];
-    return true;
-}
-
-static void place(fa_shape shape, const int64_t *stride, int64_t offset, const double *values, double *memory) {
-    const int64_t n = golden_numel(shape);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t rest = i, at = offset;
-        for (int d = shape.ndim - 1; d >= 0; d--) {
-            at += rest % shape.dim[d] * stride[d];
-            rest /= shape.dim[d];
-        }
-        memory[at] = values[i];
-    }
-}
-
-static fa_tensor *make_tensor(const run *r, int index) {
-    const golden_tensor *t = &r->c->tensors[index];
-    const fa_dtype type = t->dtype ? t->dtype : r->type;
-    const int64_t n = golden_numel(t->shape);
-    char layout = layout_of(r, index);
-    if (n == 0 || t->shape.ndim == 0 || (layout == 'n' && t->shape.ndim != 4)) layout = 'c';
-    double *values = malloc((size_t)(n * 3 + 8) * sizeof *values), *memory = values ? values + n : NULL;
-    if (!values || !logical(t, layout == 'e', values)) return free(values), fail(r, "tensor %d can't be made", index), NULL;
-    fa_tensor *made;
-    if (layout == 'f') {
-        for (int64_t i = 0; i < n; i++) memory[i] = values[n - 1 - i];
-        fa_shape dims = {t->shape.ndim, {0, 1, 2, 3, 4, 5, 6, 7}};
-        made = fa_flip(fa_from_data(memory, FA_FLOAT64, t->shape, .dtype = type, .device = r->device), dims);
-    } else if (layout == 'c') {
-        made = fa_from_data(values, FA_FLOAT64, t->shape, .dtype = type, .device = r->device);
-    } else {
-        fa_shape stride = {t->shape.ndim, {0}};
-        int64_t offset;
-        const int64_t room = lay_out(layout, t->shape, stride.dim, &offset);
-        for (int64_t i = 0; i < room; i++) memory[i] = 1;
-        place(t->shape, stride.dim, offset, values, memory);
-        fa_tensor *flat = fa_from_data(memory, FA_FLOAT64, FA_SHAPE(room), .dtype = type, .device = r->device);
-        made = fa_as_strided(flat, t->shape, stride, offset);
-    }
-    free(values);
-    return made;
-}
-
 static bool make_inputs(run *r) {
     for (int i = 0; i < r->c->ntensors; i++) {
-        r->tensors[i] = r->c->tensors[i].null ? NULL : make_tensor(r, i);
+        r->tensors[i] = r->c->tensors[i].null ? NULL : golden_input(r->c, i, r->type, r->layout, r->device);
         if (!r->tensors[i] && !r->c->tensors[i].null) return fail_pending(r, "making an input");
     }
     return true;
 }
 
 static fa_tensor *call(run *r) {
-    golden_arg args[GOLDEN_MAX_ARGS];
-    memset(args, 0, sizeof args);
-    int used = 0;
-    for (int k = 0; k < r->call->nargs; k++) {
-        if (strcmp(r->call->args[k], "*") == 0) args[k].dtype = r->type;
-        for (int i = 0; i < r->c->nargs; i++) {
-            const golden_spec *s = &r->c->args[i];
-            if (strcmp(s->name, r->call->args[k]) != 0) continue;
-            used++;
-            args[k] = (golden_arg){.given = true, .i = s->i, .f = s->f, .scalar = s->scalar, .shape = s->shape, .dtype = s->dtype,
-                                   .text = s->text, .list = &r->tensors[s->first], .nlist = s->n};
-            if (s->kind == 'T') args[k].tensor = r->tensors[s->first];
-            if (s->kind == 'O') args[k].out = &r->second;
-        }
-    }
-    if (used != r->c->nargs) return fail(r, "the file's argument names are not those of the row"), NULL;
-    if (r->c->seeded) fa_manual_seed(r->c->seed);
-    FA_DEVICE_SCOPE(r->device);
-    return r->call->call(args);
+    fa_tensor *out = golden_run(r->c, r->call, r->type, r->device, r->tensors, &r->second);
+    if (!out && !fa_failed()) fail(r, "the file's argument names are not those of the row");
+    return out;
 }
 
 /* ---- comparing ---- */
@@ -317,16 +156,6 @@ static bool check_bits(run *r) {
 
 /* ---- derivatives ---- */
 
-static fa_tensor *weights(const run *r, fa_tensor *of, uint64_t seed) {
-    const int64_t n = fa_numel(of);
-    double *v = malloc((size_t)(n + 1) * sizeof *v);
-    fa_tensor *w = NULL;
-    if (v && golden_draw(r->c->gkind, r->c->glow, r->c->ghigh, seed, n, v) == 0)
-        w = fa_from_data(v, FA_FLOAT64, fa_shape_of_tensor(of), .dtype = fa_dtype_of(of), .device = r->device);
-    free(v);
-    return w;
-}
-
 /* grads[k] belongs to tensor wanted[k]; where PyTorch gives none or zeros, none is right too. */
 static bool check_gradients(const run *r, const char *what, const golden_values *truth, int ntruth, const int *wanted, int n,
                             fa_tensor *const *grads, double tolerance) {
@@ -352,7 +181,7 @@ static bool check_second(run *r, const int *wanted, int n, fa_tensor **inputs, f
     for (int k = 0; k < n; k++) {
         if (!grads[k] || !fa_is_requires_grad(grads[k])) continue;
         outputs[m] = grads[k];
-        if (!(w[m] = weights(r, grads[k], (r->c->gseed + 1 + (uint64_t)k) & 0xffffffff))) return fail_pending(r, "weights");
+        if (!(w[m] = golden_weights(r->c, grads[k], (r->c->gseed + 1 + (uint64_t)k) & 0xffffffff))) return fail_pending(r, "weights");
         m++;
     }
     if (m > 0 && !fa_grad_of(outputs, m, inputs, n, second, .grad_outputs = w, .allow_unused = true))
@@ -373,7 +202,7 @@ static bool check_derivatives(run *r) {
         if (!fa_requires_grad(r->tensors[i], true)) return fail_pending(r, "requires_grad");
     }
     r->second = NULL;
-    fa_tensor *out = call(r), *w = out ? weights(r, out, r->c->gseed) : NULL;
+    fa_tensor *out = call(r), *w = out ? golden_weights(r->c, out, r->c->gseed) : NULL;
     const bool twice = r->c->nsecond > 0 && r->type == FA_FLOAT64;
     if (!w || !fa_grad_of(&out, 1, inputs, n, grads, .grad_outputs = &w, .create_graph = twice, .allow_unused = true))
         return fail_pending(r, "derivative");
@@ -383,17 +212,6 @@ static bool check_derivatives(run *r) {
 }
 
 /* ---- running ---- */
-
-static bool has_in_place(const golden_case *c, int t, char name[64]) {
-    if (c->nout != 1 || !c->ntensors || c->tensors[0].null || c->nchanges) return false;
-    const fa_dtype x = c->tensors[0].dtype ? c->tensors[0].dtype : c->types[t];
-    if (x != c->results[t][0] || c->tensors[0].shape.ndim != c->out[0].shape.ndim) return false;
-    for (int i = 0; i < c->out[0].shape.ndim; i++) {
-        if (c->out[0].shape.dim[i] != c->tensors[0].shape.dim[i]) return false;
-    }
-    snprintf(name, 64, "%s_", c->op);
-    return find_call(name) != NULL;
-}
 
 /* Each kind of check in a scope of its own, with no error left behind. */
 static void count(run *r, bool (*check)(run *r)) {
@@ -419,9 +237,9 @@ static void run_layout(run *r) {
     count(r, forward);
     if (r->c->nfirst > 0 && (r->type == FA_FLOAT64 || r->type == FA_FLOAT32)) count(r, check_derivatives);
     if (r->c->bits && r->device.type != FA_DEVICE_CPU) count(r, check_bits);
-    if (has_in_place(r->c, r->t, name) && r->layout != 'e') {
+    if (golden_in_place(r->c, r->t, name) && r->layout != 'e') {
         const golden_call *plain = r->call;
-        r->call = find_call(name);
+        r->call = golden_find_call(name);
         r->in_place = true;
         count(r, in_place);
         r->call = plain;
@@ -453,7 +271,7 @@ int main(int argc, char **argv) {
     chosen = argc > 1;
     if (!golden_open(&file, path)) return printf("%s can't be read: run from the root of the source\n", path), 1;
     for (; golden_next(&file, &c); golden_free(&c)) {
-        const golden_call *call_of = find_call(c.op);
+        const golden_call *call_of = golden_find_call(c.op);
         if (!wanted(c.op, argc, argv) || (c.seeded && device.type != FA_DEVICE_CPU)) continue;
         if (!call_of) {
             if (strcmp(last_op, c.op) != 0) printf("FAILED %s (line %d): no such operator in the tables\n", c.op, c.line);

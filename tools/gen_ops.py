@@ -330,9 +330,8 @@ def function_code(op):
     if hasattr(op, "row"):
         dims = "dims, keepdim" if op.name.endswith("_dims") else "(fa_shape){0, {0}}, false"
         forward = f"fai_reduction_forward(\"{op.name}\", FAI_REDUCE_{op.row['name']}, x, {dims})"
-    out.append(f"    fa_tensor *r = {forward};\n    if (!r) return NULL;\n")
-    if op.custom or op.backward or hasattr(op, "reduction"):
-        out.append(record_code(op))
+    before, after = record_code(op) if op.custom or op.backward or hasattr(op, "reduction") else ("", "")
+    out += [before, f"    fa_tensor *r = {forward};\n    if (!r) return {'fai_node_unref(node), ' if before else ''}NULL;\n", after]
     if op.kind == "view":
         out.append(f"    fai_mark_view(r, {op.tensors[0].name});\n")
     out += [f"    if ({a.name}) *{a.name} = {a.name}_result;\n" for a in second if a.type == "out"]
@@ -341,6 +340,8 @@ def function_code(op):
 
 
 def record_code(op):
+    """The node is made before the forward function runs, so that one that can't be made leaves running statistics and the like
+    as they were; the second text adds what only the results can tell."""
     differentiable = [a for a in op.tensors if op.custom or hasattr(op, "reduction") or a.name in op.backward]
     lists = [a for a in op.args if a.type == "tensors"] if op.custom == "cat" else []
     wants = " || ".join([f"fai_wants_grad({a.name})" for a in differentiable] + [f"fai_any_wants_grad({a.call()})" for a in lists])
@@ -348,27 +349,31 @@ def record_code(op):
     nkept = f"{len(op.kept) - len(kept_lists)}" + "".join(f" + n{k}" for k in kept_lists)
     ninputs = f"{len(op.tensors)}" + "".join(f" + n{a.name}" for a in lists)
     size = f"sizeof(fai_{op.name}_params)" if op.params else "0"
-    out = [f"    if (fai_recording() && fai_is_float(r->dtype) && ({wants})) {{\n",
-           f"        fai_node *node = fai_node_new(&{op.name}_node, {ninputs}, {nkept}, {size});\n        bool ok = node != NULL"]
+    out = [f"    fai_node *node = NULL;\n    if (fai_recording() && ({wants})) {{\n",
+           f"        node = fai_node_new(&{op.name}_node, {ninputs}, {nkept}, {size});\n        bool ok = node != NULL"]
     for i, a in enumerate(op.tensors):
         out.append(f" && fai_node_input(node, {i}, {a.name}, {'true' if a in differentiable else 'false'})")
     out += [f" && fai_node_inputs(node, {len(op.tensors)}, {a.call()})" for a in lists]
-    position = 0
-    for k in [k for k in op.kept if k not in kept_lists] + kept_lists:
-        if k in kept_lists:
-            out.append(f" && fai_node_keep_all(node, {position}, {k}, n{k})")
-            continue
-        value = "r" if k == "r" else f"{k}_result" if op.arg(k).type in ("hidden", "out") else k
-        out.append(f" && fai_node_keep(node, {position}, {value}, {'true' if k == 'r' else 'false'})")
-        position += 1
-    out.append(";\n")
+    results = []
+    for position, k in enumerate([k for k in op.kept if k not in kept_lists]):
+        if k == "r":
+            results.append(f"fai_node_keep(node, {position}, r, true)")
+        elif op.arg(k).type in ("hidden", "out"):
+            results.append(f"fai_node_keep(node, {position}, {k}_result, false)")
+        else:
+            out.append(f" && fai_node_keep(node, {position}, {k}, false)")
+    position = len(op.kept) - len(kept_lists)
+    out += [f" && fai_node_keep_all(node, {position}, {k}, n{k})" for k in kept_lists]
+    out.append(";\n        if (!ok) return fai_node_unref(node), NULL;\n")
     if op.params:
-        out.append(f"        if (ok) {{\n            fai_{op.name}_params *p = node->params;\n")
+        out.append(f"        fai_{op.name}_params *p = node->params;\n")
         for a in op.params:
-            out.append(f"            fai_copy_word(p->{a.name}, {a.name}, sizeof p->{a.name});\n" if a.type == "text" else f"            p->{a.name} = {a.name};\n")
-        out.append("        }\n")
-    out.append("        if (!ok) return fai_node_unref(node), NULL;\n        fai_node_finish(node, r);\n    }\n")
-    return "".join(out)
+            out.append(f"        fai_copy_word(p->{a.name}, {a.name}, sizeof p->{a.name});\n" if a.type == "text" else f"        p->{a.name} = {a.name};\n")
+    out.append("    }\n")
+    after = "    if (node && !fai_is_float(r->dtype)) fai_node_unref(node);\n"
+    if results:
+        after += f"    else if (node && !({' && '.join(results)})) return fai_node_unref(node), NULL;\n"
+    return "".join(out), after + "    else if (node) fai_node_finish(node, r);\n"
 
 
 def backward_code(op):

@@ -59,6 +59,7 @@ static inline bool fai_recording(void) { return !fai_tls.grad_off && !fai_tls.in
 fai_node *fai_node_new(const fai_node_op *op, int ninputs, int nkept, size_t params_bytes);
 bool fai_node_input(fai_node *node, int i, fa_tensor *t, bool differentiable); /* edge and meta; t may be NULL or need no gradient */
 bool fai_node_keep(fai_node *node, int i, fa_tensor *t, bool is_result); /* saves t with its version; t may be NULL */
+bool fai_node_keep_alias(fai_node *node, int i);                      /* of a kept tensor that the node is about to be the maker of */
 fa_tensor *fai_node_kept(fai_node *node, int i);                      /* version-checked; valid in the node's backward */
 void fai_node_finish(fai_node *node, fa_tensor *result);              /* result.node = node; takes the node's reference */
 static inline bool fai_node_needs(const fai_node *node, int i) { return node->edges[i].node && node->edges[i].needed; }
@@ -104,7 +105,11 @@ static inline fa_tensor *fai_row3(int row, fai_operand a, fai_operand b, fai_ope
 /* ---- in place ---- */
 /* Before: may t be written? Leaf that needs a gradient, inference tensor, overlapping memory: torch's sentences. */
 bool fai_in_place_check(const char *op, fa_tensor *t);
-/* After: raises the version and, if node is given, makes it the maker of t (or of its base, by writing through the view). */
-bool fai_in_place_done(const char *op, fa_tensor *t, fai_node *node);
+/* Everything that may fail, before t is written: the nodes that the write will put in place. Takes node if it returns true. */
+typedef struct fai_write { fai_node *node, *through, *reread; } fai_write; /* all NULL: nothing is recorded */
+bool fai_in_place_begin(fa_tensor *t, fai_node *node, fai_write *write);
+void fai_in_place_cancel(fai_write *write);
+/* After: raises the version and makes the node the maker of t, or of its base, by writing through the view. */
+void fai_in_place_done(fa_tensor *t, fai_write *write);
 
 #endif

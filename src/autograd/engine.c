@@ -26,7 +26,8 @@ typedef struct task {
     uint32_t *heap, nheap, heap_room; /* entries by rank, highest first */
     uint32_t *leaves, nleaves, leaves_room;
     bool pruned, create_graph, retain_graph;
-    fa_tensor **captured;
+    fa_tensor *const *inputs;         /* the tensors asked for */
+    fa_tensor **captured;             /* where their gradients go; NULL: to their .grad */
     int ncaptured;
 } task;
 
@@ -282,13 +283,15 @@ static bool process(task *t, uint32_t at)
         t->entries[at].grad = fai_ref(g);
         t->entries[at].owned = false;
     }
-    if (t->entries[at].target) {
-        fai_unref(t->captured[t->entries[at].target - 1]);
-        t->captured[t->entries[at].target - 1] = fai_ref(g);
+    const int target = t->entries[at].target;
+    if (target && !t->captured && !leaf && node->retains != t->inputs[target - 1] && !retain(t, t->inputs[target - 1], g)) return false;
+    if (target && t->captured) {
+        fai_unref(t->captured[target - 1]);
+        t->captured[target - 1] = fai_ref(g);
     }
     if (node->retains && !retain(t, node->retains, g)) return false;
     if (leaf) {
-        if (t->captured && !t->entries[at].target) return leave(t, at), true;
+        if (t->pruned && !target) return leave(t, at), true;
         if (!grow((void **)&t->leaves, &t->leaves_room, t->nleaves, sizeof *t->leaves, t->few_leaves)) return false;
         t->leaves[t->nleaves++] = at;
         return true;
@@ -449,6 +452,7 @@ static bool run(task *t, fa_tensor *const *roots, fa_tensor *const *gradients, i
 {
     const bool was_off = fai_tls.grad_off, was_inference = fai_tls.inference;
     fai_tls.backward_depth++;
+    t->inputs = inputs;
     bool ok = set_targets(t, inputs, ninputs) && (!t->pruned || search_below(t, ninputs));
     fai_tls.grad_off = !t->create_graph;
     fai_tls.inference = false;

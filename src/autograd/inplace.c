@@ -71,15 +71,14 @@ static void write_release(fai_node *node) { fai_node_unref(((write_params *)node
 static const fai_node_op write_op = {.name = "CopySlices", .backward = write_backward, .release = write_release, .bare = true};
 
 /* inner becomes part of a new node of the base. Its first input is the view itself; the edge that matters now is the base's. */
-static bool write_through(fa_tensor *view, fai_node *inner)
+static fai_node *write_through(fa_tensor *view, fai_node *inner)
 {
     fa_tensor *base = view->base;
     fai_node *node = fai_node_new(&write_op, inner->ninputs ? inner->ninputs : 1, 0, sizeof(write_params));
-    if (!node) return fai_node_unref(inner), false;
+    if (!node) return NULL;
     write_params *p = node->params;
-    p->inner = inner;
     p->at = geometry_of(view);
-    if (!fai_node_input(node, 0, base, true)) return fai_node_unref(node), false;
+    if (!fai_node_input(node, 0, base, true)) return fai_node_unref(node), NULL;
     for (int i = 1; i < inner->ninputs; i++) {
         node->edges[i] = inner->edges[i];
         node->metas[i] = inner->metas[i];
@@ -88,8 +87,20 @@ static bool write_through(fa_tensor *view, fai_node *inner)
     if (inner->rank >= node->rank) node->rank = inner->rank + 1;
     node->saved_any = inner->saved_any;
     inner->result.ndim = view->ndim;
-    fai_node_finish(node, base);
-    return true;
+    return node;
+}
+
+/* What the view is after the write: read out of a base that `through` made. */
+static fai_node *read_again(const fa_tensor *view, fai_node *through)
+{
+    fai_node *node = fai_node_new(&reread_op, 1, 0, sizeof(geometry));
+    if (!node) return NULL;
+    *(geometry *)node->params = geometry_of(view);
+    fai_node_input(node, 0, view->base, false);
+    fai_node_ref(through);
+    node->edges[0] = (fai_edge){through, true};
+    node->rank = through->rank + 1;
+    return node;
 }
 
 bool fai_in_place_check(const char *op, fa_tensor *t)
@@ -118,16 +129,39 @@ bool fai_in_place_check(const char *op, fa_tensor *t)
     return fai_check_writable(op, t);
 }
 
-bool fai_in_place_done(const char *op, fa_tensor *t, fai_node *node)
+bool fai_in_place_begin(fa_tensor *t, fai_node *node, fai_write *write)
 {
-    (void)op;
-    ++*fai_version(t);
-    if (!node) {
-        if (t->base && !fai_wants_grad(t->base)) t->view_version = *fai_version(t);
-        return true;
+    *write = (fai_write){NULL, NULL, NULL};
+    if (t->base) {
+        write->through = write_through(t, node);
+        write->reread = write->through ? read_again(t, write->through) : NULL;
+        if (!write->reread) return fai_node_unref(write->through), false;
+        ((write_params *)write->through->params)->inner = node;
     }
-    if (!t->base) return fai_node_finish(node, t), true;
-    return write_through(t, node) && fai_remake_view(t);
+    write->node = node;
+    return true;
+}
+
+void fai_in_place_cancel(fai_write *write)
+{
+    fai_node_unref(write->reread);
+    fai_node_unref(write->through ? write->through : write->node); /* the first holds the second */
+}
+
+void fai_in_place_done(fa_tensor *t, fai_write *write)
+{
+    ++*fai_version(t);
+    if (!write->node) {
+        if (t->base && !fai_wants_grad(t->base)) t->view_version = *fai_version(t);
+        return;
+    }
+    if (!t->base) {
+        fai_node_finish(write->node, t);
+        return;
+    }
+    fai_node_finish(write->through, t->base);
+    fai_node_finish(write->reread, t);
+    t->view_version = *fai_version(t);
 }
 
 fa_tensor *fai_as_strided_embed_forward(fa_tensor *x, fa_shape shape, fa_shape view_shape, fa_shape strides, int64_t offset)

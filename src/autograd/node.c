@@ -114,6 +114,17 @@ bool fai_node_keep(fai_node *node, int i, fa_tensor *t, bool is_result)
     return k->tensor != NULL;
 }
 
+bool fai_node_keep_alias(fai_node *node, int i)
+{
+    fai_kept *k = &node->kept[i];
+    fa_tensor *t = alias(k->tensor);
+    if (!t) return false;
+    fai_unref(k->tensor);
+    k->tensor = t;
+    k->is_result = true;
+    return true;
+}
+
 static void *fail_version(const fai_node *node, const fai_kept *k)
 {
     char shape[160], made[80] = "";

@@ -70,6 +70,18 @@ static bool keep_result(fai_node *node, fa_tensor *result)
     return p->kept_at[R] == NOT_KEPT || fai_node_keep(node, p->kept_at[R], result, true);
 }
 
+/* Before t is written: what reads the result will find the version that it is about to get, and t itself, which the node will be
+ * the maker of, is kept as an alias: else node and tensor would hold each other. */
+static bool keep_written(fai_node *node, fa_tensor *t)
+{
+    const row_params *p = node->params;
+    for (int i = 0; i < node->nkept; i++)
+        if (node->kept[i].tensor == t && !fai_node_keep_alias(node, i)) return false;
+    if (!keep_result(node, t)) return false;
+    if (p->kept_at[R] != NOT_KEPT) node->kept[p->kept_at[R]].version++;
+    return true;
+}
+
 static bool operands_there(const fai_row_api *api, int n, const fai_operand *operands)
 {
     static const char *const names[] = {"x", "y", "z"};
@@ -147,11 +159,14 @@ fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands,
     fa_tensor *t = operands[0].tensor;
     if (!params) params = api->defaults;
     if (!operands_there(api, noperands, operands) || fai_refuse_pending(api->name) || !check_in_place(api, noperands, operands)) return NULL;
-    fai_node *node = NULL;
-    if (wants_record(api, noperands, operands) && !(node = node_of_write(api, noperands, operands, params))) return NULL;
-    if (!fai_row_into(api->name, row, t, noperands, operands, params)) return fai_node_unref(node), NULL;
-    if (!fai_in_place_done(api->name, t, node)) return NULL;
-    return !node || keep_result(node, t) ? t : NULL;
+    fai_write write = {NULL, NULL, NULL};
+    if (wants_record(api, noperands, operands)) {
+        fai_node *node = node_of_write(api, noperands, operands, params);
+        if (!node || !keep_written(node, t) || !fai_in_place_begin(t, node, &write)) return fai_node_unref(node), NULL;
+    }
+    if (!fai_row_into(api->name, row, t, noperands, operands, params)) return fai_in_place_cancel(&write), NULL;
+    fai_in_place_done(t, &write);
+    return t;
 }
 
 /* ---- backward ---- */

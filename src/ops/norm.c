@@ -205,16 +205,14 @@ fa_tensor *fai_batch_norm_forward(fa_tensor *x, fa_tensor *running_mean, fa_tens
     FA_SCOPE;
     fa_tensor *source = fai_contiguous(op, x),
               *out = source ? fai_empty(op, (fa_dtype)x->dtype, x->device, x->ndim, x->size) : NULL;
-    fa_tensor *m = NULL, *r = NULL;
-    if (!out) return NULL;
+    fa_tensor *m = NULL, *r = NULL, *w = weight ? fai_contiguous(op, weight) : NULL, *b = bias ? fai_contiguous(op, bias) : NULL;
+    if (!out || (weight && !w) || (bias && !b)) return NULL;
     if (x->numel == 0) return fa_keep(out);
-    if (training) {
+    if (training) { /* from here on nothing is allocated, or running statistics would move for a call that failed */
         if (!batch_stats(source, running_mean, running_var, momentum, eps, &m, &r)) return NULL;
     } else if (!(m = fai_contiguous(op, running_mean)) || !(r = fai_contiguous(op, running_var)))
         return NULL;
-    fa_tensor *operands[6] = {
-        out, source, m, r, weight ? fai_contiguous(op, weight) : NULL, bias ? fai_contiguous(op, bias) : NULL};
-    if ((weight && !operands[4]) || (bias && !operands[5])) return NULL;
+    fa_tensor *operands[6] = {out, source, m, r, w, b};
     fa_plan plan;
     plan_operands(&plan, operands, 6, 1);
     batch_numbers(&plan, x, eps);
