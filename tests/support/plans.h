@@ -18,7 +18,7 @@ typedef struct isa_tables { const char *name; const fai_cpu_kernel *kernels; con
 #define ISA_ENTRY(name, there) {#name, fai_cpu_kernels_##name, &fai_cpu_rows_##name, there}
 static inline bool isa_always(void) { return true; }
 #if defined(__x86_64__)
-static inline bool isa_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"); }
+static inline bool isa_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 static inline bool isa_avx512(void) { return isa_avx2() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"); }
 ISA_EXTERN(sse2) ISA_EXTERN(avx2) ISA_EXTERN(avx512)
 static const isa_tables isas[] = {ISA_ENTRY(sse2, isa_always), ISA_ENTRY(avx2, isa_avx2), ISA_ENTRY(avx512, isa_avx512)};

@@ -46,7 +46,14 @@ REDUCER_TYPE(i64, fa_i64)
             }                                                                                          \
         for (; k + LANES <= n; k += LANES)                                                             \
             for (int j = 0; j < LANES; j++) part[j] = join_##name##_##t(part[j], element_##name##_##t(p[k + j])); \
-        for (int j = 0; j < n - k; j++) part[j] = join_##name##_##t(part[j], element_##name##_##t(p[k + j])); \
+        if (k < n) { /* what is left, as one row more: joining with a start changes nothing */          \
+            T row[LANES] = {0};                                                                        \
+            memcpy(row, p + k, (size_t)(n - k) * sizeof(T));                                           \
+            for (int j = 0; j < LANES; j++) {                                                          \
+                const T e = element_##name##_##t(row[j]);                                              \
+                part[j] = join_##name##_##t(part[j], j < n - k ? e : START);                           \
+            }                                                                                          \
+        }                                                                                              \
         for (int j = 0; j < 8; j++) part[j] = join_##name##_##t(part[j], part[j + 8]);                 \
         for (int j = 0; j < 4; j++) part[j] = join_##name##_##t(part[j], part[j + 4]);                 \
         for (int j = 0; j < 2; j++) part[j] = join_##name##_##t(part[j], part[j + 2]);                 \
