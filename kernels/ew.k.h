@@ -17,7 +17,8 @@
 #define EW_NUMBER(k) ((REAL)P.f[k])
 #endif
 #define EW_PARAM(k) EW_NUMBER(5 + (k))
-#define EW_OPERAND(k, offset) (P.view[k].kind == FA_VIEW_TENSOR ? LOAD_ARG(k, offset) : P.view[k].kind == FA_VIEW_SCALAR ? EW_NUMBER(k) : (REAL)0)
+#define EW_OPERAND(k, offset) \
+    (P.view[k].kind == FA_VIEW_TENSOR ? LOAD_ARG(k, offset) : P.view[k].kind == FA_VIEW_SCALAR ? EW_NUMBER(k) : (REAL)0)
 #define EW_STEP(v) P.view[v].stride[k]
 
 KERNEL(N(ew), 256) {

@@ -7,7 +7,8 @@
  * Some functions have a fast form for common arguments, fa_sin_near_f32, a test for those, fa_sin_is_near_f32, and the whole
  * function which also takes the others: the CPU's loops use the first when a block of arguments passes the test.
  *
- * Every function begins with FN at the start of a line and ends with a line's "}" (the build leaves out what a text needs not). */
+ * Every function begins with FN at the start of a line and ends with "}" at the end of one: the build leaves out of a text what
+ * it does not call. */
 #ifndef FA_MATH_H
 #define FA_MATH_H
 
@@ -49,7 +50,9 @@ FN float fa_isfinite_f32(float x) { return fa_abs_f32(x) < FA_INFINITY ? 1.0f : 
 /* NaN wins; written so that a chain of maxima waits for one comparison and one select */
 FN float fa_max_f32(float x, float y) { return y == y && !(x <= y) ? x : y; }
 FN float fa_min_f32(float x, float y) { return y == y && !(x >= y) ? x : y; }
-FN float fa_copysign_f32(float x, float s) { return fa_bits_f32((fa_f32_bits(x) & 0x7fffffffu) | (fa_f32_bits(s) & 0x80000000u)); }
+FN float fa_copysign_f32(float x, float s) {
+    return fa_bits_f32((fa_f32_bits(x) & 0x7fffffffu) | (fa_f32_bits(s) & 0x80000000u));
+}
 
 /* ---- exponentials: x = n ln 2 + r, |r| <= ln 2 / 2 ---- */
 /* e^r - 1 */

@@ -1,9 +1,9 @@
 /* One step of an optimizer: the update rule of a row of optim.tab, for many parameters in one launch.
  *
  *   row      FAI_UPDATE_<name> of kernels_gen.h
- *   view[0]  parameters, view[1] gradients, view[2] ... the row's states: tables (FA_VIEW_TABLE) with one entry a parameter, whose
- *            elements lie side by side, are all of the view's dtype, and are as many in each table. Or single tensors of
- *            n[1] elements, where a device can't follow addresses in memory (OpenCL)
+ *   view[0]  parameters, view[1] gradients, view[2] ... the row's states: tables (FA_VIEW_TABLE) with one entry a
+ *            parameter, whose elements lie side by side, are all of the view's dtype, and are as many in each table. Or single
+ *            tensors of n[1] elements, where a device can't follow addresses in memory (OpenCL)
  *   nviews   2 and the number of states
  *   f[]      the row's numbers
  *   n[0]     groups a parameter: ceil(elements of the largest / 1024), but 512 are enough
@@ -16,7 +16,9 @@
 #endif
 #define OPTIM_HYPER(k) ((REAL)P.f[k])
 #define OPTIM_CHUNK 1024
-#define OPTIM_POINTER(k) (P.view[k].kind == FA_VIEW_TABLE ? TABLE(char, k, parameter) : P.view[k].kind == FA_VIEW_TENSOR ? ARG(char, k) : (GLOBAL char *)0)
+#define OPTIM_POINTER(k)                                                \
+    (P.view[k].kind == FA_VIEW_TABLE ? TABLE(char, k, parameter)        \
+     : P.view[k].kind == FA_VIEW_TENSOR ? ARG(char, k) : (GLOBAL char *)0)
 #define OPTIM_LOAD(k, from) (k < P.nviews ? LOAD(from, P.view[k].dtype, i) : (REAL)0)
 #define OPTIM_STORE(k, to, value) if (k < P.nviews) STORE(to, P.view[k].dtype, i, value)
 

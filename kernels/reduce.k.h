@@ -1,7 +1,7 @@
 /* Reductions, in the one order that every backend keeps: elements of one result are numbered in row-major order of the reduced
  * dimensions and cut into blocks of 1,024; in a block element i goes to partial i mod 16, each starting from the row's start and
- * filled in order; the 16 are joined as a binary tree (0 with 8, 1 with 9, ..., then by 4, 2, 1); the blocks' results are joined as
- * a tree of neighbours, level by level, an odd one carried up.
+ * filled in order; the 16 are joined as a binary tree (0 with 8, 1 with 9, ..., then by 4, 2, 1); the blocks' results are joined
+ * as a tree of neighbours, level by level, an odd one carried up.
  *
  *   row      reduce: FAI_REDUCE_<name> of kernels_gen.h
  *   view[0]  the results, side by side: result r at place r (reduce_index: int64, the place of the largest among the elements)

@@ -93,8 +93,10 @@ static void check_one(int k, uint64_t stride) {
     report(ones[k].name, worst, at, 0, got, ones[k].allowed);
 }
 
-static const float special[] = {0.0f, -0.0f, 1, -1, 2, -2, 3, -3, 0.5f, -0.5f, 1e-45f, -1e-45f, 3e38f, -3e38f, INFINITY, -INFINITY, NAN,
-                                16777215, 16777216, -16777218, 0.99999994f, 1.0000001f, 88.7f, -103.9f, 1e-38f, 7.5f, -7.5f, 65536, 1e10f};
+static const float special[] = {0.0f,   -0.0f,    1,        -1,        2,           -2,         3,        -3,
+                                0.5f,   -0.5f,    1e-45f,   -1e-45f,   3e38f,       -3e38f,     INFINITY, -INFINITY,
+                                NAN,    16777215, 16777216, -16777218, 0.99999994f, 1.0000001f, 88.7f,    -103.9f,
+                                1e-38f, 7.5f,     -7.5f,    65536,     1e10f};
 enum { SPECIAL = sizeof special / sizeof special[0] };
 
 static uint64_t state = 88172645463325252u;

@@ -45,8 +45,8 @@ static void check_plan(operands *o, int row, int compute) {
         int64_t where = result_differs(o);
         if (where >= 0) {
             print_plan(&o->plan);
-            fail_msg("%s %s on %s: element at byte %lld differs", fai_rows[row].name, (const char *[]){"f32", "f64", "i64"}[compute],
-                     isas[isa].name, (long long)where);
+            fail_msg("%s %s on %s: element at byte %lld differs", fai_rows[row].name,
+                     (const char *[]){"f32", "f64", "i64"}[compute], isas[isa].name, (long long)where);
         }
     }
 }

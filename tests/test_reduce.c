@@ -31,9 +31,10 @@ static text *const indices[FAI_COMPUTE_COUNT] = {reduce_index_f32, reduce_index_
 
 /* Sizes of kept and reduced dimensions: rows, columns, one large result, and mixtures. */
 static void choose_sizes(fa_plan *plan, int round) {
-    static const fa_i64 shapes[][5] = { /* kept dimensions, then sizes */
-        {1, 3, 5000}, {1, 300, 70}, {0, 70000}, {1, 70, 40}, {1, 130, 3000}, {2, 3, 9, 50}, {1, 5, 1}, {0, 1}, {2, 2, 3, 17}, {1, 7, 1024},
-        {0, 1025}, {1, 2, 16}, {0, 200000}, {1, 20, 2049}, {0, 0}, {1, 4, 0}, {1, 100, 12000}, {3, 2, 2, 33}};
+    static const fa_i64 shapes[][5] = {/* kept dimensions, then sizes */
+                                       {1, 3, 5000}, {1, 300, 70},  {0, 70000},    {1, 70, 40},  {1, 130, 3000},  {2, 3, 9, 50},
+                                       {1, 5, 1},    {0, 1},        {2, 2, 3, 17}, {1, 7, 1024}, {0, 1025},       {1, 2, 16},
+                                       {0, 200000},  {1, 20, 2049}, {0, 0},        {1, 4, 0},    {1, 100, 12000}, {3, 2, 2, 33}};
     const fa_i64 *shape = shapes[round % (int)(sizeof shapes / sizeof shapes[0])];
     plan->n[0] = shape[0];
     plan->ndim = 0;
@@ -82,7 +83,8 @@ static void compare(operands *o, text *reference, int kernel, const char *what) 
         isas[i / 2].kernels[kernel](&o->plan, pointers);
         if (result_differs(o) >= 0 || (second && differs(second, values, o->plan.view[2].dtype, o->bytes[2]) >= 0)) {
             print_plan(&o->plan);
-            fail_msg("%s kernel %s on %s with %d threads differs", what, fai_kernels[kernel].name, isas[i / 2].name, i % 2 ? 3 : 1);
+            fail_msg("%s kernel %s on %s with %d threads differs", what, fai_kernels[kernel].name, isas[i / 2].name,
+                     i % 2 ? 3 : 1);
         }
     }
     free(values);
@@ -139,7 +141,8 @@ static void test_order(void **state) {
     float y, expected = (block_sum(x, 1024) + block_sum(x + 1024, 1024)) + (block_sum(x + 2048, 1024) + block_sum(x + 3072, 77));
     fa_plan plan = {.numel = 1, .n = {0, 3 * 1024 + 77}, .row = FAI_REDUCE_sum, .nviews = 2, .ndim = 1};
     plan.view[0] = (fa_plan_view){.kind = FA_VIEW_TENSOR, .dtype = FA_T_FLOAT32};
-    plan.view[1] = (fa_plan_view){.kind = FA_VIEW_TENSOR, .dtype = FA_T_FLOAT32, .ndim = 1, .size = {3 * 1024 + 77}, .stride = {1}};
+    plan.view[1] =
+        (fa_plan_view){.kind = FA_VIEW_TENSOR, .dtype = FA_T_FLOAT32, .ndim = 1, .size = {3 * 1024 + 77}, .stride = {1}};
     char *pointers[8] = {(char *)&y, (char *)x};
     fai_cpu_table()[FAI_K_reduce_f32](&plan, pointers);
     assert_memory_equal(&y, &expected, sizeof y);

@@ -1,5 +1,5 @@
-/* Every update rule, for float32, float64, float16 and bfloat16 parameters: each instruction set of the CPU gives the same bits as
- * the C build of kernels/optim.k.h, from tables of many parameters; and Adam against its formula. */
+/* Every update rule, for float32, float64, float16 and bfloat16 parameters: each instruction set of the CPU gives the same
+ * bits as the C build of kernels/optim.k.h, from tables of many parameters; and Adam against its formula. */
 #include "support/plans.h"
 #include "kernels/math.h"
 
@@ -34,7 +34,8 @@ static void world_make(world *w, int row, int dtype) {
     w->plan.n[0] = 3;
     w->plan.groups = 3 * PARAMETERS;
     for (int k = 0; k < w->plan.nviews; k++) {
-        w->plan.view[k] = (fa_plan_view){.kind = FA_VIEW_TABLE, .dtype = dtype, .ndim = 1, .size = {PARAMETERS}, .stride = {1}, .writes = k != 1};
+        w->plan.view[k] = (fa_plan_view){
+            .kind = FA_VIEW_TABLE, .dtype = dtype, .ndim = 1, .size = {PARAMETERS}, .stride = {1}, .writes = k != 1};
         for (int i = 0; i < PARAMETERS; i++) {
             int64_t bytes = sizes[i] * bytes_of[dtype];
             w->memory[k][i] = malloc((size_t)bytes);
@@ -81,7 +82,8 @@ static void test_every_rule(void **state) {
                 isas[i].kernels[FAI_K_update_f32 + (d == 1)](&found.plan, others);
                 for (int k = 0; k < found.plan.nviews; k++)
                     for (int p = 0; p < PARAMETERS; p++)
-                        if (differs(found.memory[k][p], expected.memory[k][p], dtypes[d], (size_t)(sizes[p] * bytes_of[dtypes[d]])) >= 0)
+                        if (differs(found.memory[k][p], expected.memory[k][p], dtypes[d],
+                                    (size_t)(sizes[p] * bytes_of[dtypes[d]])) >= 0)
                             fail_msg("%s on %s, dtype %d, table %d differs", fai_updates[row].name, isas[i].name, dtypes[d], k);
             }
             world_free(&expected);
@@ -100,7 +102,8 @@ static void test_adam(void **state) {
         fa_plan plan = {.row = FAI_UPDATE_adam, .nviews = 4, .n = {1, 1}, .groups = 1};
         plan.f[0] = lr / (1 - pow(beta1, step)), plan.f[3] = 1 - beta1, plan.f[4] = beta2, plan.f[5] = 1 - beta2, plan.f[6] = eps;
         plan.f[7] = sqrt(1 - pow(beta2, step));
-        for (int k = 0; k < 4; k++) plan.view[k] = (fa_plan_view){.kind = FA_VIEW_TENSOR, .dtype = FA_T_FLOAT64, .ndim = 1, .size = {1}, .stride = {1}};
+        for (int k = 0; k < 4; k++)
+            plan.view[k] = (fa_plan_view){.kind = FA_VIEW_TENSOR, .dtype = FA_T_FLOAT64, .ndim = 1, .size = {1}, .stride = {1}};
         char *pointers[8] = {(char *)&p, (char *)&grad, (char *)&m, (char *)&v};
         fai_cpu_table()[FAI_K_update_f64](&plan, pointers);
         tm = beta1 * tm + (1 - beta1) * grad, tv = beta2 * tv + (1 - beta2) * grad * grad;

@@ -42,7 +42,7 @@ class Family:
         self.instances = row["instances"].split() if row["instances"] != "-" else [""]
         self.path = os.path.join(ROOT, "kernels", f"{self.name}.k.h")
         self.exists = os.path.exists(self.path)
-        if [t for t in self.instances if t and t not in TYPES] or self.instances != sorted(self.instances, key=(TYPES + [""]).index):
+        if self.instances != [""] and self.instances != [t for t in TYPES if t in self.instances]:
             raise rows.RowError(f"{row['at']}: instances {row['instances']!r}: of f32, f64, i64, in this order, or -")
         self.kernels = []
         for word in row["kernels"].split():
@@ -194,7 +194,8 @@ def tables(build):
     for l in build.loops:
         defaults = ", ".join(repr(v) for _, v in l.params) or "0"
         boolean = int(l.name == l.row.name and l.row.result == "bool")
-        out.append(f'    {{"{l.name}", {len(l.operands)}, {len(l.params)}, {mask(l.computes)}, {boolean}, {cost(l)}, {{{defaults}}}}},\n')
+        counts = f"{len(l.operands)}, {len(l.params)}, {mask(l.computes)}, {boolean}, {cost(l)}"
+        out.append(f'    {{"{l.name}", {counts}, {{{defaults}}}}},\n')
     out.append("};\n\nconst fai_reduce_info fai_reduces[FAI_REDUCE_COUNT] = {\n")
     out += [f'    {{"{r.name}", {mask(r.computes)}, {int(r.identity != "none")}}},\n' for r in build.reduces]
     out.append("};\n\nconst fai_update_info fai_updates[FAI_UPDATE_COUNT] = {\n")
@@ -287,8 +288,9 @@ def program(build, family):
                     + instance_undefines(t) + "#endif\n")
         body.append(text)
     body = "".join(body)
-    start = "".join(bare(re.sub(r'(?m)^#include[ \t]*".*\n', "", read(os.path.join(ROOT, "kernels", n)))) for n in ("plan.h", "dialect.h"))
-    return start + needed_math(re.sub(r'(?m)^#include[ \t]*".*\n', "", build.math), body) + body
+    without = lambda text: re.sub(r'(?m)^#include[ \t]*".*\n', "", text)
+    start = "".join(bare(without(read(os.path.join(ROOT, "kernels", n)))) for n in ("plan.h", "dialect.h"))
+    return start + needed_math(without(build.math), body) + body
 
 
 def fnv(text):
@@ -314,8 +316,8 @@ def ew_rows(build):
         used = [(name, f"MINE({OPERANDS[i]})") for i, name in enumerate(loop.operands) if name in loop.expr.names]
         used += [(name, f"EW_PARAM({i})") for i, (name, _) in enumerate(loop.params) if name in loop.expr.names]
         declared = declare(t, *zip(*used)) + " " if used else ""
-        return (f"#if !defined(FA_ROW) || FA_ROW == {number}\n"
-                f"case {number}: /* {loop.name} */\n    ITEMS(256) {{ {declared}MINE(out) = {loop.expr.c(t)}; }}\n    break;\n#endif\n")
+        return (f"#if !defined(FA_ROW) || FA_ROW == {number}\ncase {number}: /* {loop.name} */\n"
+                f"    ITEMS(256) {{ {declared}MINE(out) = {loop.expr.c(t)}; }}\n    break;\n#endif\n")
     return by_compute(lambda t: "".join(case(i, l, t) for i, l in enumerate(build.loops) if t in l.computes))
 
 
@@ -323,7 +325,8 @@ def reduce_rows(build):
     """Three functions of the row number: how an element enters, how two values join, what is done at the end; and a start."""
     def part(t, name, args, pick):
         cases = "".join(f"    case {i}: return {pick(r)};\n" for i, r in enumerate(build.reduces) if t in r.computes)
-        return f"FN {REAL[t]} fa_reduce_{name}_{t}(int row{args}) {{\n    switch (row) {{\n{cases}    default: return 0;\n    }}\n}}\n"
+        head = f"FN {REAL[t]} fa_reduce_{name}_{t}(int row{args})"
+        return f"{head} {{\n    switch (row) {{\n{cases}    default: return 0;\n    }}\n}}\n"
 
     def functions(t):
         real = REAL[t]
@@ -333,13 +336,18 @@ def reduce_rows(build):
     return by_compute(functions)
 
 
+def statements(update, t):
+    return [("" if known else f"const {REAL[t]} ") + f"{target} = {expr.c(t, update.rename)};"
+            for target, known, expr in update.steps()]
+
+
 def optim_rows(build):
-    """Operands are p, g, s0, s1, s2 of one element, already loaded; those that change are set again. OPTIM_HYPER(k) is a number."""
+    """Operands are p, g, s0, s1, s2 of one element, already loaded; those that change are set. OPTIM_HYPER(k) is a number."""
     def case(number, u, t):
         lines = [f"const {REAL[t]} " + ", ".join(f"{h} = OPTIM_HYPER({i})" for i, h in enumerate(u.hyper)) + ";"]
-        lines += [f"{'' if known else 'const ' + REAL[t] + ' '}{target} = {expr.c(t, u.rename)};" for target, known, expr in u.steps()]
-        body = "".join(f"        {line}\n" for line in lines)
-        return f"#if !defined(FA_ROW) || FA_ROW == {number}\ncase {number}: {{ /* {u.name} */\n{body}        break;\n    }}\n#endif\n"
+        body = "".join(f"        {line}\n" for line in lines + statements(u, t))
+        return (f"#if !defined(FA_ROW) || FA_ROW == {number}\ncase {number}: {{ /* {u.name} */\n"
+                f"{body}        break;\n    }}\n#endif\n")
     return by_compute(lambda t: "" if t == "i64" else "".join(case(i, u, t) for i, u in enumerate(build.updates)))
 
 
@@ -371,8 +379,10 @@ def cpu_loop(build, loop, t):
     else:
         lines = [f"EACH({full})"]
     body = "".join(f"    {line}\n" for line in params + lines)
-    far = f"ROW(far_THIS_{t}, {REAL[t]}, {PARAM_TYPE[t]}) {{\n    EACH({full})\n}}\n" if near else ""
-    return far + f"ROW(THIS_{t}, {REAL[t]}, {PARAM_TYPE[t]}) {{\n{body}}}\n".replace("row_THIS", f"row_THIS_{t}").replace("row_far_THIS", f"row_far_THIS_{t}")
+    types = f"{REAL[t]}, {PARAM_TYPE[t]}"
+    far = f"ROW(far_THIS_{t}, {types}) {{\n    EACH({full})\n}}\n" if near else ""
+    body = body.replace("row_THIS", f"row_THIS_{t}").replace("row_far_THIS", f"row_far_THIS_{t}")
+    return far + f"ROW(THIS_{t}, {types}) {{\n{body}}}\n"
 
 
 def cpu_ew_rows(build):
@@ -412,7 +422,7 @@ def cpu_optim_rows(build):
     for t in ("f32", "f64"):
         for u in build.updates:
             hyper = "".join(f"const {REAL[t]} {h} = ({REAL[t]})hyper[{i}]; " for i, h in enumerate(u.hyper))
-            steps = [f"{'' if known else 'const ' + REAL[t] + ' '}{target} = {expr.c(t, u.rename)};" for target, known, expr in u.steps()]
+            steps = statements(u, t)
             out.append(f"UPDATE{len(u.state)}({u.name}_{t}, {REAL[t]},\n    {hyper},\n    " + "\n    ".join(steps) + ")\n")
         out.append(f"static const update_{t} updates_{t}[FAI_UPDATE_COUNT] = {{\n")
         out += [f"    [FAI_UPDATE_{u.name}] = update_{u.name}_{t},\n" for u in build.updates] + ["};\n"]
@@ -430,10 +440,12 @@ def c_build(families, fast):
         out.append("#undef FN /* calls instead of copies: the simulator's kernels build four times as fast */\n"
                    "#define FN static __attribute__((unused))\n")
     out.append('#include "kernels/math.h"\n')
-    out.append("#undef KERNEL_\n#define KERNEL_(name, W) static void __attribute__((unused)) name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)\n")
+    out.append("#undef KERNEL_\n#define KERNEL_(name, W) static void __attribute__((unused)) name(const fa_plan *fa_plan_, \\\n"
+               "    char *const *fa_pointers_, fa_i64 fa_group_)\n")
     for f in families:
         for t in f.instances:
-            out.append(f'\n{instance_defines(t) if t else ""}#include "kernels/{f.name}.k.h"\n{instance_undefines(t) if t else ""}')
+            before, after = (instance_defines(t), instance_undefines(t)) if t else ("", "")
+            out.append(f'\n{before}#include "kernels/{f.name}.k.h"\n{after}')
     return "".join(out) + "\n"
 
 
@@ -446,9 +458,11 @@ ONE_PATH = """#if defined(__GNUC__) && !defined(__clang__)
 
 def sim_kernels(build):
     present = [f for f in build.families if f.exists]
-    out = [HEAD, ONE_PATH, '#include "kernels/table.h"\n', c_build(present, False), "const fa_kernel_entry fa_kernel_table[] = {\n"]
+    out = [HEAD, ONE_PATH, '#include "kernels/table.h"\n', c_build(present, False)]
+    out.append("const fa_kernel_entry fa_kernel_table[] = {\n")
     out += [f'    {{"{k.name}", "{f.name}", {k.group}, {k.name}}},\n' for f in present for k in f.kernels]
-    out += [f"}};\nconst int fa_kernel_table_count = {sum(len(f.kernels) for f in present)};\n\nconst fa_program_entry fa_program_table[] = {{\n"]
+    out.append(f"}};\nconst int fa_kernel_table_count = {sum(len(f.kernels) for f in present)};\n\n")
+    out.append("const fa_program_entry fa_program_table[] = {\n")
     out += [f'    {{"{f.name}", {fnv(program(build, f))}u}},\n' for f in present]
     out.append(f"}};\nconst int fa_program_table_count = {len(present)};\n")
     return "".join(out)
@@ -472,7 +486,8 @@ def cpu_text(build):
     out += [f"TEXT_KERNEL({k.name})\n" for k in text]
     out += [f"void FAI_NAME(fai_cpu_{k.name})(const fa_plan *plan, char *const *pointers);\n" for k in own]
     out.append("\nconst fai_cpu_kernel FAI_NAME(fai_cpu_kernels)[FAI_K_COUNT] = {\n")
-    out += [f"    [FAI_K_{k.name}] = {f'FAI_NAME(fai_cpu_{k.name})' if k in own else f'text_{k.name}'},\n" for k in build.kernels if k in own or k in text]
+    out += [f"    [FAI_K_{k.name}] = FAI_NAME(fai_cpu_{k.name}),\n" for k in own]
+    out += [f"    [FAI_K_{k.name}] = text_{k.name},\n" for k in text]
     return "".join(out) + "};\n"
 
 
@@ -482,8 +497,9 @@ def main():
     parser.add_argument("--strict", action="store_true", help="fail if a kernel is missing")
     arguments = parser.parse_args()
     build = Build()
-    outputs = {"include/kernels_gen.h": header(build), "gen/kernels_gen.c": tables(build), "gen/cpu_ew_rows.h": cpu_ew_rows(build),
-               "gen/cpu_reduce_rows.h": cpu_reduce_rows(build), "gen/cpu_optim_rows.h": cpu_optim_rows(build),
+    outputs = {"include/kernels_gen.h": header(build), "gen/kernels_gen.c": tables(build),
+               "gen/cpu_ew_rows.h": cpu_ew_rows(build), "gen/cpu_reduce_rows.h": cpu_reduce_rows(build),
+               "gen/cpu_optim_rows.h": cpu_optim_rows(build),
                "gen/sim_kernels_gen.c": sim_kernels(build), "gen/cpu_text_isa.c": cpu_text(build)}
     outputs.update({f"gen/{name}": text for name, text in build.generated.items()})
     for name, text in outputs.items():

@@ -13,13 +13,23 @@
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable" /* not every instance of a text uses all that it declares */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-typedef struct isa_tables { const char *name; const fai_cpu_kernel *kernels; const fai_cpu_rows *rows; bool (*there)(void); } isa_tables;
-#define ISA_EXTERN(name) extern const fai_cpu_kernel fai_cpu_kernels_##name[FAI_K_COUNT]; extern const fai_cpu_rows fai_cpu_rows_##name;
+typedef struct isa_tables {
+    const char *name;
+    const fai_cpu_kernel *kernels;
+    const fai_cpu_rows *rows;
+    bool (*there)(void);
+} isa_tables;
+#define ISA_EXTERN(name)                                                                                                         \
+    extern const fai_cpu_kernel fai_cpu_kernels_##name[FAI_K_COUNT];                                                             \
+    extern const fai_cpu_rows fai_cpu_rows_##name;
 #define ISA_ENTRY(name, there) {#name, fai_cpu_kernels_##name, &fai_cpu_rows_##name, there}
 static inline bool isa_always(void) { return true; }
 #if defined(__x86_64__)
 static inline bool isa_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-static inline bool isa_avx512(void) { return isa_avx2() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"); }
+static inline bool isa_avx512(void) {
+    return isa_avx2() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
 ISA_EXTERN(sse2) ISA_EXTERN(avx2) ISA_EXTERN(avx512)
 static const isa_tables isas[] = {ISA_ENTRY(sse2, isa_always), ISA_ENTRY(avx2, isa_avx2), ISA_ENTRY(avx512, isa_avx512)};
 #else
@@ -111,7 +121,8 @@ static inline void operand_random(operands *o, int k, int compute, int round) {
     o->bytes[k] = (size_t)(v->high - v->low);
     o->memory[k] = malloc(o->bytes[k]);
     assert_non_null(o->memory[k]);
-    for (fa_i64 i = 0; i < (fa_i64)o->bytes[k] / bytes_of[v->dtype]; i++) fa_store_f64(o->memory[k], v->dtype, i, any_value(v->dtype));
+    for (fa_i64 i = 0; i < (fa_i64)o->bytes[k] / bytes_of[v->dtype]; i++)
+        fa_store_f64(o->memory[k], v->dtype, i, any_value(v->dtype));
 }
 
 static inline void operand_pointers(const operands *o, char **pointers) {
@@ -135,7 +146,9 @@ static inline int64_t differs(const char *a, const char *b, int dtype, size_t by
     }
     return -1;
 }
-static inline int64_t result_differs(const operands *o) { return differs(o->memory[0], o->kept, o->plan.view[0].dtype, o->bytes[0]); }
+static inline int64_t result_differs(const operands *o) {
+    return differs(o->memory[0], o->kept, o->plan.view[0].dtype, o->bytes[0]);
+}
 static inline void operands_free(operands *o) {
     for (int k = 0; k < 8; k++) free(o->memory[k]);
     free(o->kept);
@@ -143,7 +156,8 @@ static inline void operands_free(operands *o) {
 static inline void print_plan(const fa_plan *plan) {
     for (int k = 0; k < plan->nviews; k++) {
         print_message("view %d: dtype %d kind %d", k, plan->view[k].dtype, plan->view[k].kind);
-        for (int d = 0; d < plan->view[k].ndim; d++) print_message(" %lld/%lld", (long long)plan->view[k].size[d], (long long)plan->view[k].stride[d]);
+        for (int d = 0; d < plan->view[k].ndim; d++)
+            print_message(" %lld/%lld", (long long)plan->view[k].size[d], (long long)plan->view[k].stride[d]);
         print_message("\n");
     }
 }

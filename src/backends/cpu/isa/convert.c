@@ -167,8 +167,8 @@ static void next_row(place *here, const fai_cpu_space *space, const fa_i64 *stri
 #define GATHER(type) WALK(type, k, 1, here.offset, step)
 #define SCATTER(type) WALK(type, here.offset, step, k, 1)
 
-void FAI_NAME(fai_cpu_gather)(void *restrict to, const void *restrict from, int bytes, const fai_cpu_space *space, const fa_i64 *stride,
-                              int64_t begin, int64_t n) {
+void FAI_NAME(fai_cpu_gather)(void *restrict to, const void *restrict from, int bytes, const fai_cpu_space *space,
+                              const fa_i64 *stride, int64_t begin, int64_t n) {
     const int last = space->ndim - 1;
     const int64_t size = space->size[last], step = stride[last];
     place here = find(space, stride, begin);
@@ -180,8 +180,8 @@ void FAI_NAME(fai_cpu_gather)(void *restrict to, const void *restrict from, int 
     }
 }
 
-void FAI_NAME(fai_cpu_scatter)(void *restrict to, const void *restrict from, int bytes, const fai_cpu_space *space, const fa_i64 *stride,
-                               int64_t begin, int64_t n) {
+void FAI_NAME(fai_cpu_scatter)(void *restrict to, const void *restrict from, int bytes, const fai_cpu_space *space,
+                               const fa_i64 *stride, int64_t begin, int64_t n) {
     const int last = space->ndim - 1;
     const int64_t size = space->size[last], step = stride[last];
     place here = find(space, stride, begin);

@@ -19,8 +19,10 @@ typedef struct fai_cpu_space {
     int64_t size[FA_PLAN_DIMS];
 } fai_cpu_space;
 /* Elements begin .. begin+n-1 of the space, as they lie (of 1, 2, 4 or 8 bytes), to or from n places side by side. */
-void FAI_NAME(fai_cpu_gather)(void *to, const void *from, int bytes, const fai_cpu_space *space, const fa_i64 *stride, int64_t begin, int64_t n);
-void FAI_NAME(fai_cpu_scatter)(void *to, const void *from, int bytes, const fai_cpu_space *space, const fa_i64 *stride, int64_t begin, int64_t n);
+void FAI_NAME(fai_cpu_gather)(void *to, const void *from, int bytes, const fai_cpu_space *space, const fa_i64 *stride,
+                              int64_t begin, int64_t n);
+void FAI_NAME(fai_cpu_scatter)(void *to, const void *from, int bytes, const fai_cpu_space *space, const fa_i64 *stride,
+                               int64_t begin, int64_t n);
 
 static inline int fai_cpu_bytes(int dtype) {
     static const unsigned char bytes[] = {0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8};

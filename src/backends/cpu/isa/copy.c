@@ -68,7 +68,8 @@ static void transpose_4(uint32_t *to, int64_t to_row, const uint32_t *from, int6
 static void transpose_block(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t na, int64_t nb, int bytes) {
     if (bytes == 4 && na % 4 == 0 && nb % 4 == 0) {
         for (int64_t i = 0; i < na; i += 4)
-            for (int64_t j = 0; j < nb; j += 4) transpose_4((uint32_t *)to + i * to_row + j, to_row, (const uint32_t *)from + i + j * from_row, from_row);
+            for (int64_t j = 0; j < nb; j += 4)
+                transpose_4((uint32_t *)to + i * to_row + j, to_row, (const uint32_t *)from + i + j * from_row, from_row);
         return;
     }
     switch (bytes) {
@@ -95,7 +96,8 @@ static void copy_transposed(void *context, int64_t begin, int64_t end) {
         const int64_t na = size_a - i < BLOCK ? size_a - i : BLOCK;
         for (int64_t j = 0; j < size_b; j += BLOCK) {
             const int64_t nb = size_b - j < BLOCK ? size_b - j : BLOCK;
-            transpose_block(c->to + (to + j) * c->bytes, to_row, c->from + (from + j * from_row) * c->bytes, from_row, na, nb, c->bytes);
+            transpose_block(c->to + (to + j) * c->bytes, to_row, c->from + (from + j * from_row) * c->bytes, from_row, na, nb,
+                            c->bytes);
         }
     }
 }
@@ -114,7 +116,11 @@ static bool find_transposed(copy *c) {
 bool FAI_NAME(fai_cpu_copy)(const fa_plan *plan, char *const *pointers) {
     const fa_plan_view *to = &plan->view[0], *from = &plan->view[1];
     if (from->kind == FA_VIEW_SCALAR || to->dtype != from->dtype) return false;
-    copy c = {.to = pointers[0], .from = pointers[1], .bytes = fai_cpu_bytes(to->dtype), .to_stride = to->stride, .from_stride = from->stride};
+    copy c = {.to = pointers[0],
+              .from = pointers[1],
+              .bytes = fai_cpu_bytes(to->dtype),
+              .to_stride = to->stride,
+              .from_stride = from->stride};
     c.space = (fai_cpu_space){.ndim = plan->ndim ? plan->ndim : 1, .size = {1}};
     int64_t numel = 1;
     for (int d = 0; d < plan->ndim; d++) numel *= c.space.size[d] = to->size[d];

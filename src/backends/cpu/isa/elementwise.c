@@ -13,8 +13,9 @@
 #include "../../../../kernels/math.h"
 
 #define UNUSED __attribute__((unused))
-#define ROW(name, T, N_) \
-    static void row_##name(UNUSED int64_t n, T *out, UNUSED const T *a, UNUSED const T *b, UNUSED const T *c, UNUSED const T *d, UNUSED const N_ *params)
+#define ROW(name, T, N_)                                                                                                         \
+    static void row_##name(UNUSED int64_t n, T *out, UNUSED const T *a, UNUSED const T *b, UNUSED const T *c, UNUSED const T *d, \
+                           UNUSED const N_ *params)
 
 /* out may be an operand, so nothing is "restrict"; but no element depends on another, which is what the pragma says. */
 #if defined(__clang__)
@@ -48,8 +49,8 @@ enum { STEP = 16 };
     }
 #define PLUS(p, k) ((p) ? (p) + (k) : NULL)
 
-static void __attribute__((noinline)) tail(fai_cpu_row_f32 *row, int64_t n, int64_t from, float *out, const float *a, const float *b,
-                                           const float *c, const float *d, const double *params) {
+static void __attribute__((noinline)) tail(fai_cpu_row_f32 *row, int64_t n, int64_t from, float *out, const float *a,
+                                           const float *b, const float *c, const float *d, const double *params) {
     float pad[5][STEP];
     const float *operand[4] = {a, b, c, d};
     for (int k = 0; k < 4; k++) {

@@ -66,7 +66,8 @@ typedef struct N(ew_call) {
 static enum way N(ew_way)(const fa_plan *plan, const fa_plan_view *v, bool by_rows) {
     if (v->kind == FA_VIEW_SCALAR || ew_is_constant(plan, v)) return WAY_CONSTANT;
     if (by_rows && v->stride[plan->ndim - 1] == 0) return WAY_LINE;
-    if (ew_is_flat(plan, v) || (by_rows && v->stride[plan->ndim - 1] == 1)) return v->dtype == OWN_DTYPE ? WAY_DIRECT : WAY_CONVERT;
+    if (ew_is_flat(plan, v) || (by_rows && v->stride[plan->ndim - 1] == 1))
+        return v->dtype == OWN_DTYPE ? WAY_DIRECT : WAY_CONVERT;
     return !by_rows && ew_repeats(plan, v) ? WAY_REPEAT : WAY_GATHER;
 }
 
@@ -94,7 +95,8 @@ static void N(ew_prepare)(const N(ew_call) *call, REAL (*tile)[EW_TILE + EW_PAD 
 
 /* Operand k of the elements begin .. begin+n-1 as contiguous REALs. offset: of the row in it (0 unless by_rows); first: the
  * row's first tile. */
-static const REAL *N(ew_operand)(const N(ew_call) *call, int k, int64_t begin, int64_t offset, int64_t n, bool first, REAL *tile) {
+static const REAL *N(ew_operand)(const N(ew_call) *call, int k, int64_t begin, int64_t offset, int64_t n, bool first,
+                                 REAL *tile) {
     if (call->way[k] == WAY_NONE) return NULL; /* its view says nothing */
     const fa_plan_view *v = &call->plan->view[k];
     const int bytes = v->kind == FA_VIEW_TENSOR ? fai_cpu_bytes(v->dtype) : 0; /* a number has no dtype of its own */
@@ -132,13 +134,15 @@ static void N(ew_result)(const N(ew_call) *call, int64_t begin, int64_t offset, 
         const void *from = v->dtype == OWN_DTYPE ? (const void *)tile : (const void *)raw;
         if (from == raw) FAI_NAME(N(fai_cpu_store))(raw, v->dtype, tile, n);
         const fai_cpu_space line = {.ndim = 1, .size = {call->inner}};
-        if (call->by_rows) FAI_NAME(fai_cpu_scatter)(p + offset * bytes, from, bytes, &line, &v->stride[call->plan->ndim - 1], begin, n);
+        if (call->by_rows)
+            FAI_NAME(fai_cpu_scatter)(p + offset * bytes, from, bytes, &line, &v->stride[call->plan->ndim - 1], begin, n);
         else FAI_NAME(fai_cpu_scatter)(p, from, bytes, &call->space, v->stride, begin, n);
     }
 }
 
 /* Elements begin .. end-1 of the space or, by rows, of row `row`. */
-static void N(ew_run)(const N(ew_call) *call, int64_t row, int64_t begin, int64_t end, REAL (*tile)[EW_TILE + EW_PAD + EW_SHORT]) {
+static void N(ew_run)(const N(ew_call) *call, int64_t row, int64_t begin, int64_t end,
+                      REAL (*tile)[EW_TILE + EW_PAD + EW_SHORT]) {
     int64_t offset[1 + EW_OPERANDS] = {0};
     bool tiled = false;
     for (int k = 0; k <= call->noperands; k++) {
@@ -149,7 +153,8 @@ static void N(ew_run)(const N(ew_call) *call, int64_t row, int64_t begin, int64_
     for (int64_t at = begin; at < end; at += step) {
         const int64_t n = end - at < step ? end - at : step;
         const REAL *operand[EW_OPERANDS];
-        for (int k = 0; k < EW_OPERANDS; k++) operand[k] = N(ew_operand)(call, k + 1, at, offset[k + 1], n, at == begin, tile[k + 1]);
+        for (int k = 0; k < EW_OPERANDS; k++)
+            operand[k] = N(ew_operand)(call, k + 1, at, offset[k + 1], n, at == begin, tile[k + 1]);
         REAL *out = call->way[0] == WAY_DIRECT ? (REAL *)(void *)call->pointers[0] + offset[0] + at : tile[0];
         call->row(n, out, operand[0], operand[1], operand[2], operand[3], (PARAM *)SCALARS(call->plan) + 5);
         N(ew_result)(call, at, offset[0], n, tile[0]);

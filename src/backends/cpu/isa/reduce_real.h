@@ -173,7 +173,8 @@ static void N(reduce_spans)(void *context, int64_t begin, int64_t end) {
         const char *base;
         int64_t w, first = at % c->spans * c->span;
         N(reduce_unit)(c, at / c->spans, &w, &base);
-        N(reduce_span)(c, base, w, first, first + c->span < c->blocks ? first + c->span : c->blocks, c->results + at * (c->by_columns ? COLUMNS : 1));
+        const int64_t last = first + c->span < c->blocks ? first + c->span : c->blocks;
+        N(reduce_span)(c, base, w, first, last, c->results + at * (c->by_columns ? COLUMNS : 1));
     }
 }
 
@@ -193,7 +194,8 @@ static void N(reduce_in_spans)(N(reduce_call) *c, int64_t units) {
 
 static void N(reduce_begin)(N(reduce_call) *c, const fa_plan *plan, char *const *pointers) {
     const fa_plan_view *v = &plan->view[1];
-    *c = (N(reduce_call)){.plan = plan, .pointers = pointers, .dtype = v->dtype, .bytes = fai_cpu_bytes(v->dtype), .count = plan->n[1]};
+    *c = (N(reduce_call)){
+        .plan = plan, .pointers = pointers, .dtype = v->dtype, .bytes = fai_cpu_bytes(v->dtype), .count = plan->n[1]};
     c->blocks = (c->count + BLOCK - 1) / BLOCK;
     reduce_space(v, 0, (int)plan->n[0], &c->kept, c->kept_stride);
     reduce_space(v, (int)plan->n[0], plan->ndim, &c->reduced, c->reduced_stride);

@@ -1,5 +1,5 @@
-/* Optimizer steps on the CPU: one loop for each row of optim.tab and type, over all parameters of a launch. The plan is described in
- * kernels/optim.k.h. */
+/* Optimizer steps on the CPU: one loop for each row of optim.tab and type, over all parameters of a launch. The plan is
+ * described in kernels/optim.k.h. */
 #include "convert.h"
 #include "../../../../kernels/dialect.h"
 #undef FN
@@ -16,17 +16,19 @@ enum { CHUNK = 16384, TILE = 512 };
 #endif
 
 typedef void (*update_f32)(int64_t n, float *at_p, const float *at_g, float *at_0, float *at_1, float *at_2, const double *hyper);
-typedef void (*update_f64)(int64_t n, double *at_p, const double *at_g, double *at_0, double *at_1, double *at_2, const double *hyper);
+typedef void (*update_f64)(int64_t n, double *at_p, const double *at_g, double *at_0, double *at_1, double *at_2,
+                           const double *hyper);
 
-#define UPDATE(name, T, HYPER, READ, STEPS, WRITE)                                                             \
-    static void update_##name(int64_t n, T *at_p, const T *at_g, UNUSED T *at_0, UNUSED T *at_1, UNUSED T *at_2, const double *hyper) { \
-        HYPER                                                                                                  \
-        INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                          \
-            T p = at_p[i];                                                                                     \
-            const T g = at_g[i];                                                                               \
-            READ STEPS WRITE                                                                                   \
-            at_p[i] = p;                                                                                       \
-        }                                                                                                      \
+#define UPDATE(name, T, HYPER, READ, STEPS, WRITE)                                                                               \
+    static void update_##name(int64_t n, T *at_p, const T *at_g, UNUSED T *at_0, UNUSED T *at_1, UNUSED T *at_2,                 \
+                              const double *hyper) {                                                                             \
+        HYPER                                                                                                                    \
+        INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                            \
+            T p = at_p[i];                                                                                                       \
+            const T g = at_g[i];                                                                                                 \
+            READ STEPS WRITE                                                                                                     \
+            at_p[i] = p;                                                                                                         \
+        }                                                                                                                        \
     }
 #define UPDATE0(name, T, HYPER, STEPS) UPDATE(name, T, HYPER, , STEPS, )
 #define UPDATE1(name, T, HYPER, STEPS) UPDATE(name, T, HYPER, T s0 = at_0[i];, STEPS, at_0[i] = s0;)
@@ -45,14 +47,18 @@ static char *update_pointer(const update_call *c, int k, int64_t parameter) {
     return (char *)(uintptr_t)((const fa_table_entry *)(const void *)c->pointers[k])[parameter].address;
 }
 
-static int64_t update_parameters(const update_call *c) { return c->plan->view[0].kind == FA_VIEW_TABLE ? c->plan->view[0].size[0] : 1; }
+static int64_t update_parameters(const update_call *c) {
+    return c->plan->view[0].kind == FA_VIEW_TABLE ? c->plan->view[0].size[0] : 1;
+}
 
 static int64_t update_elements(const update_call *c, int64_t parameter) {
     if (c->plan->view[0].kind != FA_VIEW_TABLE) return c->plan->n[1];
     return ((const fa_table_entry *)(const void *)c->pointers[0])[parameter].bytes / c->bytes;
 }
 
-static int64_t update_chunks(const update_call *c, int64_t parameter) { return (update_elements(c, parameter) + CHUNK - 1) / CHUNK; }
+static int64_t update_chunks(const update_call *c, int64_t parameter) {
+    return (update_elements(c, parameter) + CHUNK - 1) / CHUNK;
+}
 
 #define REAL float
 #define FA_SUFFIX _f32
