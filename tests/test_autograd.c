@@ -1,6 +1,6 @@
-/* The contract of autograd: accumulation, graphs used once and more often, gradients of chosen inputs, modes, detach, hooks, custom
- * functions, and what is refused, in torch's words. In-place operations are in test_autograd_writes.c, deep and random graphs in
- * test_autograd_deep.c. */
+/* The contract of autograd: accumulation, graphs used once and more often, gradients of chosen inputs, modes, detach, hooks, and
+ * what is refused, in torch's words. In-place operations are in test_autograd_writes.c, custom functions in
+ * test_autograd_functions.c, deep and random graphs in test_autograd_deep.c. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
 #include "support/check.h"

@@ -1,7 +1,7 @@
 /* The derivative of every operator, of the first and the second order, against differences in float64.
  *
  * A case is a function of some tensors. Its results are weighted with random numbers and summed to one number L; the
- * derivative of L along a random direction u is <gradient, u> and, by four values of L on the line, a difference quotient of the fourth order.
+ * derivative of L along a random direction u is <gradient, u> and, by four values of L on the line, a quotient of fourth order.
  * For the second order the same is done with H = <gradient of L, v>, v random. Each case runs on plain, transposed and sliced
  * inputs; rows of elementwise.tab are taken from the table itself, all others must have a case in support/gradient_cases.h. */
 /* test-env: - */

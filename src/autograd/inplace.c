@@ -4,16 +4,42 @@
 #include "generated.h"
 #include <string.h>
 
-typedef struct geometry { fa_shape size, stride; int64_t offset; } geometry; /* of a view, relative to its base's first element */
+/* A view's place in its base, relative to the base's first element. Gradients of a base that lies in memory in order have that
+ * layout themselves; those of another one (made under no_grad, or detached) go through a flat picture of its memory. */
+typedef struct geometry {
+    fa_shape size, stride, base_size, base_stride;
+    int64_t offset, length; /* length: of the picture; 0: none is needed */
+} geometry;
 
 static geometry geometry_of(const fa_tensor *view)
 {
-    geometry g = {.size = fa_shape_of(view->ndim, view->size), .stride = fa_shape_of(view->ndim, view->stride), .offset = view->offset - view->base->offset};
-    return g;
+    const fa_tensor *base = view->base;
+    geometry at = {.size = fa_shape_of(view->ndim, view->size), .stride = fa_shape_of(view->ndim, view->stride), .offset = view->offset - base->offset,
+                   .base_size = fa_shape_of(base->ndim, base->size), .base_stride = fa_shape_of(base->ndim, base->stride)};
+    if (FAI_HAS(base, FAI_CONTIGUOUS)) return at;
+    at.length = 1;
+    for (int d = 0; d < base->ndim; d++) at.length += (base->size[d] - 1) * base->stride[d];
+    return at;
+}
+
+/* A gradient of the base as memory in which the view's strides hold, and back. */
+static fa_tensor *to_memory(const geometry *at, fa_tensor *g)
+{
+    return at->length ? fa_as_strided_embed(g, fa_shape_of(1, &at->length), at->base_size, at->base_stride, 0) : fa_contiguous(g);
+}
+static fa_tensor *from_memory(const geometry *at, fa_tensor *memory)
+{
+    return at->length ? fa_as_strided(memory, at->base_size, at->base_stride, 0) : memory;
+}
+/* Such memory with part at the view's elements, zeros elsewhere. */
+static fa_tensor *embedded(const geometry *at, fa_tensor *part)
+{
+    return fa_as_strided_embed(part, at->length ? fa_shape_of(1, &at->length) : at->base_size, at->size, at->stride, at->offset);
 }
 
 void fai_mark_view(fa_tensor *result, fa_tensor *x)
 {
+    if (!fai_recording() && !FAI_HAS(result, FAI_INFERENCE)) result->object.flags |= FAI_NO_GRAD_VIEW;
     if (!fai_recording() || FAI_HAS(x, FAI_INFERENCE)) return;
     result->base = fai_ref(x->base ? x->base : x);
     result->view_version = *fai_version(result);
@@ -25,7 +51,7 @@ static bool reread_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)
 {
     const geometry *at = node->params;
     if (!fai_node_needs(node, 0)) return true;
-    grads[0] = fa_as_strided_embed(g, fai_meta_shape(&node->metas[0]), at->size, at->stride, at->offset);
+    grads[0] = from_memory(at, embedded(at, g));
     return grads[0] != NULL;
 }
 
@@ -50,16 +76,17 @@ typedef struct write_params { geometry at; fai_node *inner; } write_params;
 static bool write_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)
 {
     write_params *p = node->params;
-    fa_shape base = fai_meta_shape(&node->metas[0]);
+    const geometry *at = &p->at;
     fa_tensor *inner[8] = {NULL};
     if (p->inner->ninputs > 8) return fai_fail(FA_ERR_UNSUPPORTED, "backward", "an in-place op of more than 8 inputs on a view"), false;
-    fa_tensor *whole = fa_contiguous(g);
-    fa_tensor *part = fa_as_strided(whole, p->at.size, p->at.stride, p->at.offset);
+    fa_tensor *memory = to_memory(at, g);
+    fa_tensor *part = fa_as_strided(memory, at->size, at->stride, at->offset);
     for (int i = 0; i < p->inner->ninputs; i++) p->inner->edges[i].needed = i == 0 ? true : fai_node_needs(node, i);
     if (!part || !p->inner->op->backward(p->inner, fa_contiguous(part), inner)) return false;
     if (fai_node_needs(node, 0)) {
-        fa_tensor *rest = fa_sub(whole, fa_as_strided_embed(part, base, p->at.size, p->at.stride, p->at.offset));
-        grads[0] = inner[0] ? fa_add(rest, fa_as_strided_embed(inner[0], base, p->at.size, p->at.stride, p->at.offset)) : rest;
+        fa_tensor *written = embedded(at, fa_ones(at->size, .dtype = FA_BOOL, .device = g->device));
+        fa_tensor *rest = fai_row3(FAI_ROW_masked_fill, fai_of(memory), fai_of(written), fai_number(0));
+        grads[0] = from_memory(at, inner[0] ? fa_add(rest, embedded(at, inner[0])) : rest);
         if (!grads[0]) return false;
     }
     for (int i = 1; i < p->inner->ninputs; i++) grads[i] = inner[i];
@@ -132,6 +159,11 @@ bool fai_in_place_check(const char *op, fa_tensor *t)
 bool fai_in_place_begin(fa_tensor *t, fai_node *node, fai_write *write)
 {
     *write = (fai_write){NULL, NULL, NULL};
+    if (FAI_HAS(t, FAI_NO_GRAD_VIEW))
+        return fai_fail(FA_ERR_RUNTIME, node->op->name,
+                        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous "
+                        "and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the "
+                        "no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
     if (t->base) {
         write->through = write_through(t, node);
         write->reread = write->through ? read_again(t, write->through) : NULL;

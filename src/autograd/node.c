@@ -156,6 +156,10 @@ fa_tensor *fai_node_kept(fai_node *node, int i)
 void fai_node_finish(fai_node *node, fa_tensor *result)
 {
     set_meta(&node->result, result);
+    if (result->node && result->node->retains == result) { /* written in place: .grad belongs to the new value, as in torch */
+        result->node->retains = NULL;
+        node->retains = result;
+    }
     if (result->node) fai_node_unref(result->node);
     result->node = node;
 }
