@@ -36,7 +36,7 @@ typedef struct fai_dev {
     pthread_mutex_t queue_lock;
     fai_staged *staged;
     size_t staged_bytes;
-    fai_queued log[FAI_LOG];             /* launches since the last wait, a ring */
+    fai_queued log[FAI_LOG];             /* the last launches, a ring */
     uint64_t launched, waited;           /* number of the last launch; of the last one that a wait has passed */
     fai_buffer *status;
     bool status_asked;                   /* an index kernel may have written to it since the last wait */
@@ -78,7 +78,8 @@ void fai_host_buffer_free(fai_buffer *buffer);
 
 /* ---- queue.c ---- */
 bool fai_queue_wait(fai_dev *dev, const char *op);
-void fai_queue_log(fai_dev *dev, const char *op, const char *kernel);
+int fai_queue_launch(fai_dev *dev, const char *op, const char *kernel, int group_size, fa_kernel_handle handle, const fa_plan *plan,
+                     const fa_address pointers[8]); /* 0 or the backend's code */
 void fai_queue_end(fai_dev *dev);                   /* gives back what the queue holds; nothing may be running */
 
 #endif

@@ -100,8 +100,7 @@ bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_bu
     if (!handle) return false;
     fa_address pointers[8];
     if (!find_pointers(dev, plan, buffers, offsets, pointers, op)) return false;
-    fai_queue_log(dev, op, fai_kernels[kernel].name);
-    int code = dev->backend->launch(dev->ordinal, NULL, handle, (uint64_t)plan->groups, fai_kernels[kernel].group_size, plan,
-                                    sizeof *plan, pointers);
+    const fai_kernel_info *info = &fai_kernels[kernel];
+    int code = fai_queue_launch(dev, op, info->name, info->group_size, handle, plan, pointers);
     return code == 0 || fail_launch(dev, code, kernel, plan, buffers, op);
 }

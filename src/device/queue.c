@@ -6,6 +6,7 @@
 #include "inside.h"
 #include "../../kernels/dialect.h"
 #include "../../kernels/status.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define STAGE_MOST ((size_t)4 << 20)    /* larger copies to the device are waited for instead of copied aside */
@@ -22,23 +23,39 @@ static void count(_Atomic uint64_t *counter) { atomic_fetch_add_explicit(counter
 
 /* ---- late errors ---- */
 
-void fai_queue_log(fai_dev *dev, const char *op, const char *kernel) {
-    pthread_mutex_lock(&dev->queue_lock);
-    uint64_t number = ++dev->launched;
-    dev->log[number % FAI_LOG] = (fai_queued){op, kernel, number};
+int fai_queue_launch(fai_dev *dev, const char *op, const char *kernel, int group_size, fa_kernel_handle handle, const fa_plan *plan,
+                     const fa_address pointers[8]) {
+    pthread_mutex_lock(&dev->queue_lock); /* launches are numbered in the order in which the driver got them */
+    int code = dev->backend->launch(dev->ordinal, QUEUE, handle, (uint64_t)plan->groups, group_size, plan, sizeof *plan, pointers);
+    if (code == 0) {
+        uint64_t number = ++dev->launched;
+        dev->log[number % FAI_LOG] = (fai_queued){op, kernel, number};
+        count(&dev->count.launches);
+    }
     pthread_mutex_unlock(&dev->queue_lock);
-    count(&dev->count.launches);
     if (FAI_UNLIKELY(!atomic_load_explicit(&dev->touched, memory_order_relaxed))) atomic_store(&dev->touched, true);
+    return code;
 }
 
-/* The launch that the driver's text speaks of, if its kernel is named there; else the only one since the last wait; else none. */
+static const fai_queued *entry_of(const fai_dev *dev, uint64_t number, const char *text) {
+    const fai_queued *entry = &dev->log[number % FAI_LOG];
+    return number && entry->number == number && entry->kernel && strstr(text, entry->kernel) ? entry : NULL;
+}
+
+/* The launch that the driver's text speaks of: by its number, which the simulator gives; by its kernel, if only one launch since
+ * the last wait was of that; else the only one since then; else none. */
 static const fai_queued *find_culprit(const fai_dev *dev, const char *text) {
+    const char *told = strstr(text, "(launch ");
+    const fai_queued *found = told ? entry_of(dev, strtoull(told + 8, NULL, 10), text) : NULL;
     uint64_t first = dev->waited + 1;
     if (dev->launched >= FAI_LOG && first < dev->launched - FAI_LOG + 1) first = dev->launched - FAI_LOG + 1;
+    if (found) return found;
+    int matches = 0;
     for (uint64_t number = first; number <= dev->launched; number++) {
-        const fai_queued *entry = &dev->log[number % FAI_LOG];
-        if (entry->kernel && strstr(text, entry->kernel)) return entry;
+        const fai_queued *entry = entry_of(dev, number, text);
+        if (entry) found = entry, matches++;
     }
+    if (matches == 1) return found;
     return dev->launched == dev->waited + 1 ? &dev->log[dev->launched % FAI_LOG] : NULL;
 }
 

@@ -45,7 +45,7 @@ static void bits_free(bits *b) {
 }
 
 /* The first tensor that is not as it was, -1 if none. */
-static int bits_differ(const bits *b, fa_tensor *const *tensors) {
+static inline int bits_differ(const bits *b, fa_tensor *const *tensors) {
     bits now;
     int where = -1;
     bits_take(&now, tensors, b->n);
@@ -166,7 +166,7 @@ static void without_failures(const scenario *s, int way, uint64_t n) {
 }
 
 /* All failures of a scenario; false if there was none. Caches are off. */
-static bool fail_everywhere(const scenario *s, int way) {
+static inline bool fail_everywhere(const scenario *s, int way) {
     const long before = injected, broken_before = broken;
     without_failures(s, way, 0); /* what is made once and stays */
     fa_synchronize(device);

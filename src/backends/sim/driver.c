@@ -541,7 +541,8 @@ SIM_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned g
     if (bad) return leave(bad);
     op->kernel = kernel;
     op->groups = grid_x;
-    op->number = ++sim.counts.launch;
+    sim.counts.launch++;
+    op->number = ++current->launches;
     op->fail_late = sim_fault_now(SIM_FAULT_LATE, &number);
     memcpy(op->data, arguments[0], sizeof(fa_plan));
     for (int k = 0; k < SIM_POINTERS; k++) memcpy(&op->pointer[k], arguments[k + 1], sizeof op->pointer[k]);

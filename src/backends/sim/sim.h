@@ -46,7 +46,7 @@ typedef struct sim_device {
     pthread_t worker;
     int retained;    /* guarded by driver.c's own lock */
     bool stop, lost; /* lost: dead until facula_sim_faults */
-    uint64_t random;
+    uint64_t random, launches;
     CUresult dead; /* the error that every later call gets */
     char dead_text[SIM_TEXT];
 } sim_device;
@@ -68,7 +68,7 @@ typedef struct sim_op {
     sim_kind kind;
     uint64_t seq;
     const fa_kernel_entry *kernel;
-    uint64_t number; /* of the launch, since the start */
+    uint64_t number; /* of the launch, on its device, since the start */
     unsigned groups;
     bool fail_late, flip;
     int byte;
