@@ -76,6 +76,7 @@ BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SOURCES))
 CPPFLAGS_ALL := -Iinclude -I$(B)/include -I$(B)/gen -Isrc -I. $(CPPFLAGS)
 CFLAGS_ALL := $(FLAGS_COMMON) $(FLAGS_WARN) $(FLAGS_$(MODE)) $(CFLAGS)
 LDFLAGS_ALL := $(LINK_COMMON) $(LDFLAGS)
+own_flags = $(FLAGS_$(notdir $(patsubst %/,%,$(dir $(1))))/$(notdir $(1)))
 RECIPE_FILES := Makefile tools/flags.mk
 
 # ---- Targets -------------------------------------------------------------------------------------------------------------
@@ -115,22 +116,19 @@ $(BENCHES): $(B)/bench/%: bench/%.c $(B)/libfacula.so $(RECIPE_FILES)
 	@$(CC) $(CFLAGS_ALL) $(LINK_$(MODE)) -Iinclude -I$(B)/include -MMD -MP -o $@ $< -L$(B) -lfacula -Wl,-rpath,$(abspath $(B)) -lm
 programs: all $(EXAMPLES) $(BENCHES)
 
-$(B)/obj/gen/sim_%.o: $(B)/gen/sim_%.c $(RECIPE_FILES)
-	@mkdir -p $(@D); echo "  CC   $<"
-	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(FLAGS_SIM) -MMD -MP -c -o $@ $<
 $(B)/obj/gen/%.o: $(B)/gen/%.c $(RECIPE_FILES)
 	@mkdir -p $(@D); echo "  CC   $<"
-	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(call own_flags,$<) -MMD -MP -c -o $@ $<
 $(B)/obj/%.o: %.c $(RECIPE_FILES)
 	@mkdir -p $(@D); echo "  CC   $<"
-	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(call own_flags,$<) -MMD -MP -c -o $@ $<
 define isa_rules
 $(B)/obj/$(1)/gen/%.o: $(B)/gen/%.c $(RECIPE_FILES)
 	@mkdir -p $$(@D); echo "  CC   $$< ($(1))"
-	@$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(FLAGS_ISA) $$(ISA_$(1)) -DFAI_ISA=$(1) -MMD -MP -c -o $$@ $$<
+	@$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(FLAGS_ISA) $$(ISA_$(1)) $$(call own_flags,$$<) -DFAI_ISA=$(1) -MMD -MP -c -o $$@ $$<
 $(B)/obj/$(1)/%.o: %.c $(RECIPE_FILES)
 	@mkdir -p $$(@D); echo "  CC   $$< ($(1))"
-	@$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(FLAGS_ISA) $$(ISA_$(1)) -DFAI_ISA=$(1) -MMD -MP -c -o $$@ $$<
+	@$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(FLAGS_ISA) $$(ISA_$(1)) $$(call own_flags,$$<) -DFAI_ISA=$(1) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call isa_rules,$(isa))))
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(SIM_OBJECTS) $(call object,$(CLI_SOURCES) $(TEST_SOURCES) $(SUPPORT_SOURCES)))
