@@ -132,6 +132,7 @@ fa_tensor *fai_reduction_forward(const char *op, int reduction, fa_tensor *x, fa
                         "%s(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: %s. Convert it first: fa_cast(x, FA_FLOAT32).",
                         op, fai_dtype_title((fa_dtype)x->dtype));
     if (api->result == FA_BOOL || (api->result && !fai_is_float(x->dtype)) || reduction == FAI_REDUCE_count_nonzero) result = api->result;
+    if (api->result == FA_BOOL && x->dtype == FA_UINT8) result = FA_UINT8; /* torch's any and all of bytes are bytes */
     if (x->numel == 0 && dims.ndim == 0 && (reduction == FAI_REDUCE_amax || reduction == FAI_REDUCE_amin))
         return fai_fail(FA_ERR_RUNTIME, op, "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", op);
     return fai_reduce_raw(op, reduction, x, reduced, keepdim, result);

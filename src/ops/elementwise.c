@@ -87,7 +87,8 @@ static void plan_operand(fa_plan *plan, int k, const space *s, const fa_tensor *
         v->kind = FA_VIEW_SCALAR;
         v->dtype = scalar.kind == FA_SCALAR_FLOAT ? FA_FLOAT64 : FA_INT64;
         plan->f[k] = fa_scalar_float(scalar);
-        plan->n[k] = fa_scalar_int(scalar);
+        const bool truth = plan->view[0].dtype == FA_BOOL && scalar.kind == FA_SCALAR_FLOAT; /* 0.5 is true */
+        plan->n[k] = truth ? scalar.as.f != 0 : fa_scalar_int(scalar);
     }
 }
 
