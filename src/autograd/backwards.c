@@ -63,11 +63,13 @@ static fa_tensor *positions(const fa_tensor *like, int64_t length, fa_shape size
     return fa_reshape(fa_as_strided(places, size, stride, offset), FA_SHAPE(-1));
 }
 
-/* Memory of length elements, with g added at the places of a strided view. */
-static fa_tensor *added_into(fa_tensor *g, int64_t length, fa_shape size, fa_shape stride, int64_t offset) {
-    if (!may_overlap(size, stride.dim)) return fa_as_strided_embed(g, FA_SHAPE(length), size, stride, offset);
-    return fa_index_add(fai_zeros_of(g, FA_SHAPE(length)), 0, positions(g, length, size, stride, offset),
-                        fa_reshape(g, FA_SHAPE(-1)));
+fa_tensor *fai_added_into(fa_tensor *g, fa_shape shape, fa_shape size, fa_shape stride, int64_t offset) {
+    int64_t length = 1;
+    if (!may_overlap(size, stride.dim)) return fa_as_strided_embed(g, shape, size, stride, offset);
+    for (int d = 0; d < shape.ndim; d++) length *= shape.dim[d];
+    return fa_reshape(fa_index_add(fai_zeros_of(g, FA_SHAPE(length)), 0, positions(g, length, size, stride, offset),
+                                   fa_reshape(g, FA_SHAPE(-1))),
+                      shape);
 }
 
 static int64_t last_element(fa_shape size, fa_shape stride, int64_t offset) {
@@ -88,10 +90,10 @@ bool fai_as_strided_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     const int64_t base = x->offset < p->offset ? x->offset : p->offset;
     const int64_t end = last_element(size, stride, x->offset), view_end = last_element(p->shape, p->strides, p->offset);
     const int64_t length = (end > view_end ? end : view_end) + 1 - base;
-    fa_tensor *memory = added_into(g, length, p->shape, p->strides, p->offset - base);
+    fa_tensor *memory = fai_added_into(g, FA_SHAPE(length), p->shape, p->strides, p->offset - base);
     if (memory && may_overlap(size, stride.dim)) {
         fa_tensor *ones = fa_ones(size, .dtype = (fa_dtype)g->dtype, .device = g->device);
-        memory = fa_div(memory, fa_maximum_scalar(added_into(ones, length, size, stride, x->offset - base), 1));
+        memory = fa_div(memory, fa_maximum_scalar(fai_added_into(ones, FA_SHAPE(length), size, stride, x->offset - base), 1));
     }
     grads[0] = fa_as_strided(memory, size, stride, x->offset - base);
     return grads[0] != NULL;

@@ -28,4 +28,7 @@ fa_tensor *fai_reduction_forward(const char *op, int reduction, fa_tensor *x, fa
 fa_tensor *fai_expand_reduced(fai_node *node, fa_tensor *t, fa_shape dims, bool keepdim);
 double fai_reduced_count(const fai_node *node, fa_shape dims, bool keepdim);
 
+/* Zeros of shape, which lies in memory in order, with g added at the elements of a strided view of it; they may be named twice. */
+fa_tensor *fai_added_into(fa_tensor *g, fa_shape shape, fa_shape size, fa_shape stride, int64_t offset);
+
 #endif

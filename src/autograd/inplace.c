@@ -34,7 +34,7 @@ static fa_tensor *from_memory(const geometry *at, fa_tensor *memory)
 /* Such memory with part at the view's elements, zeros elsewhere. */
 static fa_tensor *embedded(const geometry *at, fa_tensor *part)
 {
-    return fa_as_strided_embed(part, at->length ? fa_shape_of(1, &at->length) : at->base_size, at->size, at->stride, at->offset);
+    return fai_added_into(part, at->length ? fa_shape_of(1, &at->length) : at->base_size, at->size, at->stride, at->offset);
 }
 
 void fai_mark_view(fa_tensor *result, fa_tensor *x)
