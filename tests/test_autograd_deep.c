@@ -1,6 +1,6 @@
-/* Graphs of a million nodes on a small stack: through plain operators, views, writes, writes through views and custom functions; run
- * backward or dropped; built in one thread and run in another. Nothing recurses, nothing stays behind. Then 300 random programs of
- * views, writes and reuse, whose gradients are compared with differences. */
+/* Graphs of a million nodes on a small stack: through plain operators, views, writes, writes through views and custom functions;
+ * run backward or dropped; built in one thread and run in another. Nothing recurses, nothing stays behind. Then 300 random
+ * programs of views, writes and reuse, whose gradients are compared with differences. */
 /* test-tags: threads */
 /* test-limit: 240 */
 #include "support/check.h"

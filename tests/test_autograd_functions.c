@@ -1,5 +1,5 @@
-/* Custom functions in C: saved tensors, derivatives of any order, what backward may get wrong, release exactly once; backward inside
- * backward; a backward that fails gives no leaf its gradient. */
+/* Custom functions in C: saved tensors, derivatives of any order, what backward may get wrong, release exactly once; backward
+ * inside backward; a backward that fails gives no leaf its gradient. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
 #include "support/check.h"
