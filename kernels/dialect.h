@@ -3,6 +3,7 @@
  *   KERNEL(scale, 256) {                      // every kernel gets the plan P and eight pointers
  *       LOCAL(REAL, sum, 256);                // memory of the work-group; only at the kernel's top level
  *       PRIVATE(REAL, mine, 256);             // a value of each item that lives across a BARRIER: MINE(mine)
+ *       PRIVATES(REAL, several, 8, 256);      // eight of them: MINE_OF(several, i), i a constant or counted by an UNROLLED for
  *       ITEMS(256) { MINE(mine) = ...; sum[item] = ...; }
  *       BARRIER();
  *       ITEMS(256) { ... }
@@ -10,7 +11,8 @@
  *
  * On a GPU ITEMS is nothing and BARRIER a barrier; in C ITEMS is a loop over the work-group and BARRIER nothing. So: no return,
  * break or continue that leaves an ITEMS block; what is declared outside ITEMS is the same for the whole group; group sizes
- * are constants. `item` is the item's number, GROUP the group's (0 .. P.groups-1), ARG(type, k) the k-th pointer (k a plain digit).
+ * are constants. ITEMS(n) { if (item < n) ... } spares the C build the items that would do nothing. `item` is the item's number,
+ * GROUP the group's (0 .. P.groups-1), ARG(type, k) the k-th pointer (k a plain digit).
  * REAL, INT_REAL and N(name) come from the family's instance (f32, f64, i64): N(scale) is scale_f32. */
 #ifndef FA_DIALECT_H
 #define FA_DIALECT_H
@@ -34,6 +36,9 @@ typedef int fa_i32; typedef unsigned int fa_u32; typedef unsigned long long fa_u
 #define LOCAL(type, name, n) __shared__ type name[n]
 #define PRIVATE(type, name, W) type name
 #define MINE(name) name
+#define PRIVATES(type, name, n, W) type name[n]
+#define MINE_OF(name, i) name[i]
+#define UNROLLED _Pragma("unroll")
 #define fa_bits_f32(u) __uint_as_float(u)
 #define fa_f32_bits(f) __float_as_uint(f)
 #define fa_bits_f64(u) __longlong_as_double((long long)(u))
@@ -67,6 +72,9 @@ typedef int fa_i32; typedef uint fa_u32; typedef ulong fa_u64; typedef float fa_
 #define LOCAL(type, name, n) __local type name[n]
 #define PRIVATE(type, name, W) type name
 #define MINE(name) name
+#define PRIVATES(type, name, n, W) type name[n]
+#define MINE_OF(name, i) name[i]
+#define UNROLLED __attribute__((opencl_unroll_hint))
 #define fa_bits_f32(u) as_float(u)
 #define fa_f32_bits(f) as_uint(f)
 #define fa_bits_f64(u) as_double(u)
@@ -101,6 +109,9 @@ typedef int32_t fa_i32; typedef uint32_t fa_u32; typedef uint64_t fa_u64; typede
 #define LOCAL(type, name, n) type name[n]
 #define PRIVATE(type, name, W) type name[W]
 #define MINE(name) name[item]
+#define PRIVATES(type, name, n, W) type name[n][W] /* item by item in memory, so that ITEMS inside a loop over n is a vector loop */
+#define MINE_OF(name, i) name[i][item]
+#define UNROLLED
 FN float fa_bits_f32(fa_u32 u) { float f; memcpy(&f, &u, 4); return f; }
 FN fa_u32 fa_f32_bits(float f) { fa_u32 u; memcpy(&u, &f, 4); return u; }
 FN double fa_bits_f64(fa_u64 u) { double f; memcpy(&f, &u, 8); return f; }

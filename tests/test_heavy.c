@@ -294,7 +294,7 @@ static void check_conv(const conv_case *c, int direction) {
         plan.view[v].kind = v < 3 || (c->bias && direction < 2) ? FA_VIEW_TENSOR : FA_VIEW_NONE;
         plan.view[v].dtype = c->type[v];
     }
-    plan.groups = direction == 2 ? count[0] : (count[0] + 255) / 256;
+    plan.groups = fa_conv_groups(plan.n, direction);
     double *want = calloc((size_t)count[0] + 1, sizeof(double)), *one = as_double(p[1], c->type[1], count[1]),
            *two = as_double(p[2], c->type[2], count[2]);
     convolve_naive(plan.n, direction, direction == 0 ? one : two, two, one, want);

@@ -19,11 +19,11 @@ ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
 ISA_generic :=
 FLAGS_ISA := -O2 -ftree-vectorize
-# For single files (folder/name), added at the end. -O3 for all loops makes the library a quarter larger and only these two
-# faster; the simulator runs every kernel in its generic form, and -O2 takes ten times as long to compile it as -O1.
+# For single files (folder/name), added at the end. -O3 for all loops makes the library a quarter larger and only these
+# faster; the simulator runs every kernel in its generic form, as plain C, over whole work-groups.
 FLAGS_isa/reduce.c := -O3
 FLAGS_isa/scan.c := -O3
-FLAGS_gen/sim_kernels_gen.c := -O1
+FLAGS_gen/sim_kernels_gen.c := -O3
 
 LINK_COMMON := -pthread -Wl,-z,relro,-z,now
 LINK_release := -Wl,-z,defs

@@ -431,14 +431,11 @@ def cpu_optim_rows(build):
 
 # ---- C builds of the texts -----------------------------------------------------------------------------------------------
 
-def c_build(families, fast):
+def c_build(families):
     """Includes the family files themselves, so that a debugger and a sanitizer name their lines."""
     out = ['#include "kernels/plan.h"\n#include "kernels/dialect.h"\n'
            '#pragma GCC diagnostic ignored "-Wunused-parameter" /* not every instance of a text uses all that it declares */\n'
            '#pragma GCC diagnostic ignored "-Wunused-but-set-variable"\n']
-    if not fast:
-        out.append("#undef FN /* calls instead of copies: the simulator's kernels build four times as fast */\n"
-                   "#define FN static __attribute__((unused))\n")
     out.append('#include "kernels/math.h"\n')
     out.append("#undef KERNEL_\n#define KERNEL_(name, W) static void __attribute__((unused)) name(const fa_plan *fa_plan_, \\\n"
                "    char *const *fa_pointers_, fa_i64 fa_group_)\n")
@@ -458,7 +455,7 @@ ONE_PATH = """#if defined(__GNUC__) && !defined(__clang__)
 
 def sim_kernels(build):
     present = [f for f in build.families if f.exists]
-    out = [HEAD, ONE_PATH, '#include "kernels/table.h"\n', c_build(present, False)]
+    out = [HEAD, ONE_PATH, '#include "kernels/table.h"\n', c_build(present)]
     out.append("const fa_kernel_entry fa_kernel_table[] = {\n")
     out += [f'    {{"{k.name}", "{f.name}", {k.group}, {k.name}}},\n' for f in present for k in f.kernels]
     out.append(f"}};\nconst int fa_kernel_table_count = {sum(len(f.kernels) for f in present)};\n\n")
@@ -481,7 +478,7 @@ def cpu_text(build):
     if missing:
         note(f"no function fai_cpu_<name> in src/backends/cpu/isa: the CPU runs the text of {', '.join(missing)}")
     families = [f for f in build.families if f.exists and any(k in text for k in f.kernels)]
-    out = [HEAD, ONE_PATH, '#include "src/backends/cpu/cpu.h"\n', c_build(families, True)]
+    out = [HEAD, ONE_PATH, '#include "src/backends/cpu/cpu.h"\n', c_build(families)]
     out.append('#include "src/backends/cpu/text.h"\n\n')
     out += [f"TEXT_KERNEL({k.name})\n" for k in text]
     out += [f"void FAI_NAME(fai_cpu_{k.name})(const fa_plan *plan, char *const *pointers);\n" for k in own]

@@ -1,6 +1,7 @@
 /* Convolution of two dimensions and its derivatives: what is checked, and the plan of kernels/conv.k.h. Each derivative is an
  * operator of its own, and the derivatives of all three are the other two. */
 #include "window.h"
+#include "kernels/conv_groups.h"
 #include "ops_gen.h"
 
 typedef struct geometry {
@@ -28,6 +29,19 @@ static bool batch_or_not(const char *op, int ndim, const int64_t *size)
         "Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: %s. The last three dimensions are "
         "channels, height and width",
         shape);
+}
+
+/* Kernels count within a plane and within a filter in 32 bits. */
+static bool counts_fit(const char *op, const geometry *g, const int64_t *padded, int64_t channels)
+{
+    const double plane = (double)padded[0] * (double)padded[1];
+    const double filter = (double)channels * (double)g->kernel[0] * (double)g->kernel[1];
+    if (plane <= INT32_MAX && filter <= INT32_MAX && g->stride[0] <= INT32_MAX && g->stride[1] <= INT32_MAX) return true;
+    return fai_fail(FA_ERR_UNSUPPORTED, op,
+                    "a padded plane of %lld x %lld, a filter of %lld x %lld x %lld, a stride of %lld x %lld: planes, filters and "
+                    "strides of more than 2147483647 are not supported. Cut the input into smaller pieces",
+                    (long long)padded[0], (long long)padded[1], (long long)channels, (long long)g->kernel[0],
+                    (long long)g->kernel[1], (long long)g->stride[0], (long long)g->stride[1]);
 }
 
 /* weight [o, c / groups, kh, kw] against input planes; fills kernel and the output's planes. */
@@ -66,7 +80,7 @@ static bool weight_fits(const char *op, geometry *g, int ndim, const int64_t *in
             "greater than actual input size, nor 0: use a larger input, more padding, or a smaller kernel",
             (long long)padded[0], (long long)padded[1], (long long)reach[0], (long long)reach[1]);
     g->out = (fai_planes){g->in.images, weight[0], out[0], out[1]};
-    return true;
+    return counts_fit(op, g, padded, weight[1]);
 }
 
 static bool gradient_fits(const char *op, const geometry *g, const fa_tensor *gradient)
@@ -103,8 +117,8 @@ static bool types_fit(const char *op, const fa_tensor *x, const fa_tensor *weigh
                     short_name(x), other == weight ? "weight" : "bias", short_name(other));
 }
 
-/* Runs one of the three kernels over contiguous tensors; t[0] is written. */
-static bool run(const char *op, int kernel, const geometry *g, fa_tensor *const *t, int count, int64_t groups)
+/* Runs one of the three kernels over contiguous tensors; t[0] is written. direction: of fa_conv_groups. */
+static bool run(const char *op, int direction, const geometry *g, fa_tensor *const *t, int count)
 {
     if (t[0]->numel == 0) return true;
     fa_plan plan;
@@ -116,8 +130,9 @@ static bool run(const char *op, int kernel, const geometry *g, fa_tensor *const 
         plan.n[5 + s] = g->kernel[s], plan.n[9 + s] = g->stride[s], plan.n[11 + s] = g->padding[s],
                    plan.n[13 + s] = g->dilation[s];
     plan.numel = t[0]->numel;
-    plan.groups = groups;
-    return fai_run(kernel + fai_compute(t[0]->dtype), &plan, t, count, op);
+    plan.groups = fa_conv_groups(plan.n, direction);
+    static const int kernel[] = {FAI_K_conv2d_f32, FAI_K_conv2d_input_f32, FAI_K_conv2d_weight_f32};
+    return fai_run(kernel[direction] + fai_compute(t[0]->dtype), &plan, t, count, op);
 }
 
 fa_tensor *fai_conv2d_forward(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding,
@@ -142,7 +157,7 @@ fa_tensor *fai_conv2d_forward(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, 
     fa_tensor *out = x && weight ? fai_empty("conv2d", (fa_dtype)x->dtype, x->device, x->ndim, size + 4 - x->ndim) : NULL;
     if (!out) return NULL;
     fa_tensor *const t[4] = {out, x, weight, bias};
-    return run("conv2d", FAI_K_conv2d_f32, &g, t, bias ? 4 : 3, fai_groups(out->numel, 256)) ? fa_keep(out) : NULL;
+    return run("conv2d", 0, &g, t, bias ? 4 : 3) ? fa_keep(out) : NULL;
 }
 
 fa_tensor *fai_conv2d_input_forward(fa_tensor *g_out, fa_tensor *weight, fa_shape shape, fa_shape stride, fa_shape padding,
@@ -156,9 +171,7 @@ fa_tensor *fai_conv2d_input_forward(fa_tensor *g_out, fa_tensor *weight, fa_shap
     g_out = fai_contiguous(op, g_out), weight = fai_contiguous(op, weight);
     fa_tensor *out = g_out && weight ? fai_empty(op, (fa_dtype)g_out->dtype, g_out->device, shape.ndim, shape.dim) : NULL;
     if (!out) return NULL;
-    return run(op, FAI_K_conv2d_input_f32, &g, (fa_tensor *const[3]){out, g_out, weight}, 3, fai_groups(out->numel, 256))
-               ? fa_keep(out)
-               : NULL;
+    return run(op, 1, &g, (fa_tensor *const[3]){out, g_out, weight}, 3) ? fa_keep(out) : NULL;
 }
 
 fa_tensor *fai_conv2d_weight_forward(fa_tensor *g_out, fa_tensor *x, fa_shape shape, fa_shape stride, fa_shape padding,
@@ -172,5 +185,5 @@ fa_tensor *fai_conv2d_weight_forward(fa_tensor *g_out, fa_tensor *x, fa_shape sh
     g_out = fai_contiguous(op, g_out), x = fai_contiguous(op, x);
     fa_tensor *out = g_out && x ? fai_empty(op, (fa_dtype)x->dtype, x->device, shape.ndim, shape.dim) : NULL;
     if (!out) return NULL;
-    return run(op, FAI_K_conv2d_weight_f32, &g, (fa_tensor *const[3]){out, g_out, x}, 3, out->numel) ? fa_keep(out) : NULL;
+    return run(op, 2, &g, (fa_tensor *const[3]){out, g_out, x}, 3) ? fa_keep(out) : NULL;
 }

@@ -2,21 +2,19 @@
 
 typedef void N(conv_text)(const fa_plan *plan, char *const *pointers, fa_i64 group);
 
-static void N(by_text)(const fa_plan *plan, char *const *pointers, fa_i64 groups, N(conv_text) *text) {
+static void N(by_text)(const fa_plan *plan, char *const *pointers, int direction, N(conv_text) *text) {
+    const fa_i64 groups = fa_conv_groups(plan->n, direction);
     for (fa_i64 group = 0; group < groups; group++) text(plan, pointers, group);
 }
 
 void FAI_NAME(N(fai_cpu_conv2d))(const fa_plan *plan, char *const *pointers) {
-    const fa_i64 *n = plan->n;
-    if (!N(convolve)(plan, pointers, false)) N(by_text)(plan, pointers, (n[0] * n[4] * n[7] * n[8] + 255) / 256, N(conv2d));
+    if (!N(convolve)(plan, pointers, false)) N(by_text)(plan, pointers, 0, N(conv2d));
 }
 
 void FAI_NAME(N(fai_cpu_conv2d_input))(const fa_plan *plan, char *const *pointers) {
-    const fa_i64 *n = plan->n;
-    if (!N(convolve)(plan, pointers, true)) N(by_text)(plan, pointers, (n[0] * n[1] * n[2] * n[3] + 255) / 256, N(conv2d_input));
+    if (!N(convolve)(plan, pointers, true)) N(by_text)(plan, pointers, 1, N(conv2d_input));
 }
 
 void FAI_NAME(N(fai_cpu_conv2d_weight))(const fa_plan *plan, char *const *pointers) {
-    const fa_i64 *n = plan->n;
-    if (!N(convolve_weight)(plan, pointers)) N(by_text)(plan, pointers, n[4] * (n[1] / n[15]) * n[5] * n[6], N(conv2d_weight));
+    if (!N(convolve_weight)(plan, pointers)) N(by_text)(plan, pointers, 2, N(conv2d_weight));
 }
