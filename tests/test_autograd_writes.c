@@ -60,6 +60,13 @@ static void parts_are_refused(void **state) {
         FA_NO_GRAD;
         view = row(b, 0);
     }
+    FAILS(fa_mul_scalar_(view, 2), RUNTIME,
+          "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
+    {
+        FA_NO_GRAD;
+        view = fa_select(weights(), 0, 0);
+    }
+    assert_non_null(fa_mul_scalar_(view, 2)); /* nothing is recorded */
     FAILS(fa_mul_(view, w), RUNTIME, "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
 }
 

@@ -48,7 +48,7 @@ static fa_tensor *lay_out(const problem *p, int i, fa_tensor *t) {
 
 static fa_tensor *result(const problem *p, fa_tensor **leaves) {
     fa_tensor *x[MAX_INPUTS] = {NULL};
-    fai_operand operands[3] = {{NULL}};
+    fai_operand operands[3];
     for (int i = 0; i < p->n; i++) x[i] = lay_out(p, i, leaves[i]);
     if (!p->row) return run_case(p->number, x);
     for (int i = 0; i < p->n; i++) operands[i] = fai_of(x[i]);

@@ -103,6 +103,7 @@ static inline fa_tensor *fai_row2(int row, fai_operand a, fai_operand b) { fai_o
 static inline fa_tensor *fai_row3(int row, fai_operand a, fai_operand b, fai_operand c) { fai_operand o[] = {a, b, c}; return fai_row(row, 3, o, NULL); }
 
 /* ---- in place ---- */
+enum { FAI_VIEW_OF_GRAD = 256 }; /* beside tensor.h's flags: a view that no_grad made of a tensor that needs a gradient */
 /* Before: may t be written? Leaf that needs a gradient, inference tensor, overlapping memory: torch's sentences. */
 bool fai_in_place_check(const char *op, fa_tensor *t);
 /* Everything that may fail, before t is written: the nodes that the write will put in place. Takes node if it returns true. */

@@ -39,7 +39,10 @@ static fa_tensor *embedded(const geometry *at, fa_tensor *part)
 
 void fai_mark_view(fa_tensor *result, fa_tensor *x)
 {
-    if (!fai_recording() && !FAI_HAS(result, FAI_INFERENCE)) result->object.flags |= FAI_NO_GRAD_VIEW;
+    if (!fai_recording() && !FAI_HAS(result, FAI_INFERENCE)) {
+        const bool of_grad = fai_wants_grad(x) || FAI_HAS(x, FAI_VIEW_OF_GRAD);
+        result->object.flags |= of_grad ? FAI_NO_GRAD_VIEW | FAI_VIEW_OF_GRAD : FAI_NO_GRAD_VIEW;
+    }
     if (!fai_recording() || FAI_HAS(x, FAI_INFERENCE)) return;
     result->base = fai_ref(x->base ? x->base : x);
     result->view_version = *fai_version(result);
@@ -130,6 +133,15 @@ static fai_node *read_again(const fa_tensor *view, fai_node *through)
     return node;
 }
 
+static void *fail_no_grad_view(const char *op)
+{
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is "
+                    "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
+                    "both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to "
+                    "be tracked).");
+}
+
 bool fai_in_place_check(const char *op, fa_tensor *t)
 {
     if (FAI_HAS(t, FAI_INFERENCE) && !fai_tls.inference) {
@@ -153,17 +165,14 @@ bool fai_in_place_check(const char *op, fa_tensor *t)
                  t->node && !strcmp(t->node->op->name, "Select") ? "Unbind" : "Split");
         return false;
     }
+    if (fai_recording() && FAI_HAS(t, FAI_VIEW_OF_GRAD)) return fail_no_grad_view(op);
     return fai_check_writable(op, t);
 }
 
 bool fai_in_place_begin(fa_tensor *t, fai_node *node, fai_write *write)
 {
     *write = (fai_write){NULL, NULL, NULL};
-    if (FAI_HAS(t, FAI_NO_GRAD_VIEW))
-        return fai_fail(FA_ERR_RUNTIME, node->op->name,
-                        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous "
-                        "and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the "
-                        "no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
+    if (FAI_HAS(t, FAI_NO_GRAD_VIEW)) return fail_no_grad_view(node->op->name);
     if (t->base) {
         write->through = write_through(t, node);
         write->reread = write->through ? read_again(t, write->through) : NULL;
