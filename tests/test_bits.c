@@ -27,7 +27,8 @@ static uint64_t hash_parameters(fa_module *net) {
     const int n = fa_parameters(net, parameters, NULL, 64);
     uint64_t hash = 0;
     for (int i = 0; i < n; i++)
-        hash = fai_hash(fa_data(parameters[i]), (size_t)fa_numel(parameters[i]) * fa_dtype_size(fa_dtype_of(parameters[i])), hash);
+        hash =
+            fai_hash(fa_data(parameters[i]), (size_t)fa_numel(parameters[i]) * fa_dtype_size(fa_dtype_of(parameters[i])), hash);
     return hash;
 }
 
@@ -47,15 +48,17 @@ static uint64_t train(fa_module *net, fa_tensor *x, fa_tensor *y, int steps) {
 static uint64_t train_mlp(void) {
     FA_SCOPE;
     fa_manual_seed(1);
-    fa_module *net = fa_sequential(fa_nn_linear(256, 512), fa_nn_gelu(), fa_nn_layer_norm(512), fa_nn_dropout(0.1), fa_nn_linear(512, 10));
+    fa_module *net =
+        fa_sequential(fa_nn_linear(256, 512), fa_nn_gelu(), fa_nn_layer_norm(512), fa_nn_dropout(0.1), fa_nn_linear(512, 10));
     return train(net, fa_randn(FA_SHAPE(256, 256)), fa_randint(0, 10, FA_SHAPE(256)), 4);
 }
 
 static uint64_t train_cnn(void) {
     FA_SCOPE;
     fa_manual_seed(2);
-    fa_module *net = fa_sequential(fa_nn_conv2d(3, 16, 3, .padding = FA_DIMS(1)), fa_nn_batch_norm2d(16), fa_nn_relu(), fa_nn_max_pool2d(2),
-                                   fa_nn_conv2d(16, 24, 3), fa_nn_avg_pool2d(2), fa_nn_flatten(), fa_nn_linear(24 * 7 * 7, 10));
+    fa_module *net =
+        fa_sequential(fa_nn_conv2d(3, 16, 3, .padding = FA_DIMS(1)), fa_nn_batch_norm2d(16), fa_nn_relu(), fa_nn_max_pool2d(2),
+                      fa_nn_conv2d(16, 24, 3), fa_nn_avg_pool2d(2), fa_nn_flatten(), fa_nn_linear(24 * 7 * 7, 10));
     return train(net, fa_randn(FA_SHAPE(64, 3, 32, 32)), fa_randint(0, 10, FA_SHAPE(64)), 2);
 }
 
@@ -64,9 +67,17 @@ static uint64_t large_sums(void) {
     FA_SCOPE;
     fa_manual_seed(3);
     fa_tensor *x = fa_randn(FA_SHAPE(300, 1000)), *index = fa_randint(0, 50, FA_SHAPE(300));
-    fa_tensor *all[] = {fa_sum(x), fa_sum_dims(x, FA_DIMS(0), false), fa_sum_dims(x, FA_DIMS(1), false), fa_var(x), fa_softmax(x, 0),
-                        fa_cumsum(x, 0), fa_logsumexp(x, FA_DIMS(0), false), fa_index_add(fa_zeros(FA_SHAPE(50, 1000)), 0, index, x),
-                        fa_matmul(x, fa_t(x)), fa_sum(fa_cast(x, FA_FLOAT16)), fa_prod(fa_mul_scalar(x, FA_NUM(1e-3)))};
+    fa_tensor *all[] = {fa_sum(x),
+                        fa_sum_dims(x, FA_DIMS(0), false),
+                        fa_sum_dims(x, FA_DIMS(1), false),
+                        fa_var(x),
+                        fa_softmax(x, 0),
+                        fa_cumsum(x, 0),
+                        fa_logsumexp(x, FA_DIMS(0), false),
+                        fa_index_add(fa_zeros(FA_SHAPE(50, 1000)), 0, index, x),
+                        fa_matmul(x, fa_t(x)),
+                        fa_sum(fa_cast(x, FA_FLOAT16)),
+                        fa_prod(fa_mul_scalar(x, FA_NUM(1e-3)))};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i]) fail_msg("%s: %s", fa_error_peek()->op, fa_error_peek()->text);
@@ -103,7 +114,8 @@ static double draw(void) {
 
 /* What rows work on, and now and then what they meet seldom. */
 static double any_value(fa_dtype type, bool positive) {
-    static const double special[] = {0.0, -0.0, 1, -1, 0.5, 1e-40, 3e38, -1e30, 88.5, -104, 65504, 1e-7, INFINITY, -INFINITY, NAN};
+    static const double special[] = {0.0,  -0.0, 1,     -1,   0.5,      1e-40,     3e38, -1e30,
+                                     88.5, -104, 65504, 1e-7, INFINITY, -INFINITY, NAN};
     if (type == FA_BOOL) return positive || draw() < 0.5;
     if (!fa_dtype_is_floating(type)) {
         const double v = floor(draw() * (positive ? 9 : 19)) + (positive ? 1 : -9);
@@ -115,7 +127,9 @@ static double any_value(fa_dtype type, bool positive) {
 }
 
 /* The same elements on both devices, laid out in the same way. */
-typedef struct twin { fa_tensor *here, *there; } twin;
+typedef struct twin {
+    fa_tensor *here, *there;
+} twin;
 
 static fa_tensor *lay_out(const double *values, fa_dtype type, fa_shape shape, char layout, fa_device on) {
     fa_shape room = shape;
@@ -150,7 +164,8 @@ static bool same_element(const char *a, const char *b, fa_dtype type, size_t eac
     return isnan(x) && isnan(y);
 }
 
-static void compare(const char *what, fa_dtype type, char layout, fa_tensor *here, fa_error error_here, fa_tensor *there, fa_error error_there) {
+static void compare(const char *what, fa_dtype type, char layout, fa_tensor *here, fa_error error_here, fa_tensor *there,
+                    fa_error error_there) {
     const char *where = fa_dtype_name(type);
     if (!here || !there) {
         refused++;
@@ -161,7 +176,8 @@ static void compare(const char *what, fa_dtype type, char layout, fa_tensor *her
     }
     const fa_dtype result = fa_dtype_of(here);
     const size_t each = fa_dtype_size(result), n = (size_t)fa_numel(here);
-    if (fa_dtype_of(there) != result || (size_t)fa_numel(there) != n) fail_msg("%s %s layout %c: other type or size", what, where, layout);
+    if (fa_dtype_of(there) != result || (size_t)fa_numel(there) != n)
+        fail_msg("%s %s layout %c: other type or size", what, where, layout);
     if (result == FA_FLOAT64) return; /* functions of float64 are the platform's */
     char *a = malloc(2 * n * each + 1), *b = a + n * each;
     assert_true(a && fa_to_data(here, a, result) && fa_to_data(there, b, result));
@@ -206,7 +222,8 @@ static void rows_agree(void **state) {
     for (int row = 0; row < FAI_ROW_COUNT; row++)
         for (int t = 0; t < TYPES; t++) {
             if (!(fai_rows[row].computes >> fai_compute(types[t]) & 1)) continue;
-            if (!fai_row_apis[row].name && !fa_dtype_is_floating(types[t])) continue; /* derivatives are of numbers that have them */
+            if (!fai_row_apis[row].name && !fa_dtype_is_floating(types[t]))
+                continue; /* derivatives are of numbers that have them */
             for (int layout = 0; layout < LAYOUTS; layout++) compare_row(row, types[t], layout);
         }
     print_message("%d rows: %ld results compared, %ld refused alike\n", FAI_ROW_COUNT, compared, refused);
@@ -251,7 +268,8 @@ static void read_movement(void) {
     if (!table) fail_msg("src/ops/tensor.tab can't be read: run from the root of the source");
     while (fgets(line, sizeof line, table)) {
         if (strncmp(line, "# -- ", 5) == 0) snprintf(section, sizeof section, "%.70s", line + 5);
-        const bool wanted = strncmp(section, "views", 5) == 0 || strncmp(section, "copies", 6) == 0 || strncmp(section, "indexing", 8) == 0;
+        const bool wanted =
+            strncmp(section, "views", 5) == 0 || strncmp(section, "copies", 6) == 0 || strncmp(section, "indexing", 8) == 0;
         if (line[0] != '#' && wanted && nmovement < 128 && sscanf(line, "%39[a-z0-9_]", movement[nmovement]) == 1) nmovement++;
     }
     fclose(table);
@@ -263,7 +281,8 @@ static bool moves(const char *op) {
     return false;
 }
 
-static fa_tensor *run_case(const golden_case *c, const golden_call *call, fa_dtype type, char layout, fa_device on, fa_error *error) {
+static fa_tensor *run_case(const golden_case *c, const golden_call *call, fa_dtype type, char layout, fa_device on,
+                           fa_error *error) {
     fa_tensor *inputs[GOLDEN_MAX_TENSORS], *second = NULL;
     for (int i = 0; i < c->ntensors; i++) {
         inputs[i] = c->tensors[i].null ? NULL : golden_input(c, i, type, layout, on);
@@ -322,7 +341,8 @@ static int end(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {TEST(threads_do_not_show), TEST(rows_agree), TEST(reductions_agree), TEST(movement_agrees)};
+    const struct CMUnitTest tests[] = {TEST(threads_do_not_show), TEST(rows_agree), TEST(reductions_agree),
+                                       TEST(movement_agrees)};
     setenv("FACULA_SIM", "cuda:1", 0);
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : fa_finish("test_bits");
 }

@@ -8,7 +8,9 @@
 #include "support/faults.h"
 
 /* Operators that must ask the device, and why. */
-static const struct { const char *op, *why; } asking[] = {
+static const struct {
+    const char *op, *why;
+} asking[] = {
     {"nonzero", "the shape of the result depends on values"},
     {"masked_select", "so does this one's"},
     {"index", "a mask among the indices is turned into positions"},
@@ -142,8 +144,8 @@ static void launches_of_an_optimizer_do_not_grow(void **state) {
 /* A training step from tensors that lie on the device: nothing is copied but the loss that is printed. */
 static void a_training_step_copies_its_loss(void **state) {
     (void)state;
-    fa_module *net = fa_sequential(fa_nn_conv2d(1, 4, 3), fa_nn_batch_norm2d(4), fa_nn_relu(), fa_nn_flatten(), fa_nn_dropout(0.5),
-                                   fa_nn_linear(144, 10));
+    fa_module *net = fa_sequential(fa_nn_conv2d(1, 4, 3), fa_nn_batch_norm2d(4), fa_nn_relu(), fa_nn_flatten(),
+                                   fa_nn_dropout(0.5), fa_nn_linear(144, 10));
     fa_module_to(net, device);
     fa_optimizer *optimizer = fa_adamw(net, .lr = 1e-3);
     fa_tensor *x = fa_rand(FA_SHAPE(8, 1, 8, 8), .device = device), *y = fa_randint(0, 10, FA_SHAPE(8), .device = device);
@@ -158,8 +160,9 @@ static void a_training_step_copies_its_loss(void **state) {
         fa_item(loss);
     }
     assert_false(fa_failed());
-    print_message("copies to the host %d, to the device %d\n", (int)(sim_count("copy_to_host") - to_host), (int)(sim_count("copy_to_device") - to_device));
-    assert_true(sim_count("copy_to_host") - to_host <= 2); /* the loss; the status words of the labels' kernel */
+    print_message("copies to the host %d, to the device %d\n", (int)(sim_count("copy_to_host") - to_host),
+                  (int)(sim_count("copy_to_device") - to_device));
+    assert_true(sim_count("copy_to_host") - to_host <= 2);     /* the loss; the status words of the labels' kernel */
     assert_true(sim_count("copy_to_device") - to_device <= 1); /* the optimizer's table, if gradients lie elsewhere now */
 }
 
@@ -182,8 +185,9 @@ static int prepare(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {TEST(launches_return_before_their_kernels_end), TEST(operators_do_not_copy), TEST(reading_copies_once),
-                                       TEST(launches_of_an_optimizer_do_not_grow), TEST(a_training_step_copies_its_loss)};
+    const struct CMUnitTest tests[] = {TEST(launches_return_before_their_kernels_end), TEST(operators_do_not_copy),
+                                       TEST(reading_copies_once), TEST(launches_of_an_optimizer_do_not_grow),
+                                       TEST(a_training_step_copies_its_loss)};
     setenv("FACULA_SIM", "cuda:1", 0);
     return cmocka_run_group_tests(tests, prepare, NULL) ? 1 : fa_finish("test_copies");
 }

@@ -11,17 +11,21 @@
 
 enum { STEPS = 20, LAUNCHES = 8192, SECONDS = 20 };
 
-typedef struct kind { const char *name, *counted[5]; bool sticky; } kind;
+typedef struct kind {
+    const char *name, *counted[5];
+    bool sticky;
+} kind;
 static const kind kinds[] = {
-    {"launch", {"launch"}, false}, {"late", {"launch"}, false}, {"copy", {"copy", "fill"}, false},
-    {"lost", {"launch", "copy", "alloc", "fill"}, false}, {"alloc", {"alloc"}, true}, {"flip", {"copy_to_host"}, false},
+    {"launch", {"launch"}, false},     {"late", {"launch"}, false},
+    {"copy", {"copy", "fill"}, false}, {"lost", {"launch", "copy", "alloc", "fill"}, false},
+    {"alloc", {"alloc"}, true},        {"flip", {"copy_to_host"}, false},
 };
 enum { KIND_LAUNCH, KIND_LATE, KIND_COPY, KIND_LOST, KIND_ALLOC, KIND_FLIP, KINDS };
 
 static char op_of[LAUNCHES][48]; /* which operator made each launch: what the refused launches told */
 static char path[64];
-static double reference;         /* the last loss of a training without a fault */
-static int last_step;            /* where the last training came to */
+static double reference; /* the last loss of a training without a fault */
+static int last_step;    /* where the last training came to */
 static fa_module *on_host;
 
 /* ---- the training ---- */
@@ -30,8 +34,8 @@ static fa_module *on_host;
 static double train(fa_module **out) {
     double loss_now = 0;
     fa_manual_seed(5);
-    fa_module *net = fa_sequential(fa_nn_conv2d(1, 4, 3, .padding = FA_DIMS(1)), fa_nn_batch_norm2d(4), fa_nn_relu(), fa_nn_max_pool2d(2),
-                                   fa_nn_flatten(), fa_nn_dropout(0.1), fa_nn_linear(16, 5));
+    fa_module *net = fa_sequential(fa_nn_conv2d(1, 4, 3, .padding = FA_DIMS(1)), fa_nn_batch_norm2d(4), fa_nn_relu(),
+                                   fa_nn_max_pool2d(2), fa_nn_flatten(), fa_nn_dropout(0.1), fa_nn_linear(16, 5));
     if (!fa_module_to(net, device)) return 0;
     *out = net;
     fa_optimizer *optimizer = fa_adamw(net, .lr = 1e-2);
@@ -69,12 +73,14 @@ static void check_message(int k, int n, uint64_t launched, const fa_error *e) {
     char number[48];
     const fa_code code = k == KIND_ALLOC ? FA_ERR_DEVICE_MEMORY : FA_ERR_DEVICE;
     expect(e->code == code && e->op[0], "not the code that was expected", kinds[k].name, n, e);
-    expect(strstr(e->text, k == KIND_ALLOC ? "CUDA out of memory" : "cuda:0") != NULL, "the text does not say where", kinds[k].name, n, e);
+    expect(strstr(e->text, k == KIND_ALLOC ? "CUDA out of memory" : "cuda:0") != NULL, "the text does not say where",
+           kinds[k].name, n, e);
     if (k == KIND_LAUNCH && n < LAUNCHES) snprintf(op_of[n], sizeof op_of[n], "%s", e->op);
     if (k != KIND_LATE) return;
     snprintf(number, sizeof number, "launch number %llu;", (unsigned long long)(launched + (uint64_t)n));
     expect(strstr(e->text, number) != NULL, "the text does not give the number of the launch", "late", n, e);
-    if (op_of[n][0] && strcmp(op_of[n], e->op) != 0) fail_msg("late:%d: '%s' is named, but '%s' made that launch: %s", n, e->op, op_of[n], e->text);
+    if (op_of[n][0] && strcmp(op_of[n], e->op) != 0)
+        fail_msg("late:%d: '%s' is named, but '%s' made that launch: %s", n, e->op, op_of[n], e->text);
 }
 
 static void check_others(int k, int n, const fa_error *e) {
@@ -105,12 +111,16 @@ static bool one_fault(int k, int n, bool train_again) {
             expect(e.code == FA_OK && loss == reference, "without a fault it does not end as it did", kinds[k].name, n, &e);
             return false;
         }
-        if (k == KIND_FLIP) expect(e.code == FA_OK, "a wrong bit is no error where nothing was promised", kinds[k].name, n, &e);
-        else if (k != KIND_ALLOC || e.code) check_message(k, n, launched, &e);
-        if (k == KIND_LOST) expect(!works_on(device) && fa_error_take().code == FA_ERR_DEVICE, "a lost device still works", "lost", n, &e);
+        if (k == KIND_FLIP)
+            expect(e.code == FA_OK, "a wrong bit is no error where nothing was promised", kinds[k].name, n, &e);
+        else if (k != KIND_ALLOC || e.code)
+            check_message(k, n, launched, &e);
+        if (k == KIND_LOST)
+            expect(!works_on(device) && fa_error_take().code == FA_ERR_DEVICE, "a lost device still works", "lost", n, &e);
         if (k == KIND_ALLOC) sim_faults(NULL);
         check_others(k, n, &e);
-        if (k != KIND_LOST && net && e.code) expect(fa_save_module(path, net), "its parameters can't be saved", kinds[k].name, n, &e);
+        if (k != KIND_LOST && net && e.code)
+            expect(fa_save_module(path, net), "its parameters can't be saved", kinds[k].name, n, &e);
     }
     sim_faults(NULL); /* and a lost device is there again */
     fa_synchronize(device);

@@ -53,7 +53,9 @@ const golden_call *golden_find_call(const char *name) {
 }
 
 int golden_call_count(void) { return COUNT(golden_calls) + COUNT(making_calls); }
-const golden_call *golden_call_at(int i) { return i < COUNT(golden_calls) ? &golden_calls[i] : &making_calls[i - COUNT(golden_calls)]; }
+const golden_call *golden_call_at(int i) {
+    return i < COUNT(golden_calls) ? &golden_calls[i] : &making_calls[i - COUNT(golden_calls)];
+}
 
 /* ---- inputs ---- */
 
@@ -142,8 +144,15 @@ fa_tensor *golden_run(const golden_case *c, const golden_call *call, fa_dtype ty
             const golden_spec *s = &c->args[i];
             if (strcmp(s->name, call->args[k]) != 0) continue;
             used++;
-            args[k] = (golden_arg){.given = true, .i = s->i, .f = s->f, .scalar = s->scalar, .shape = s->shape, .dtype = s->dtype,
-                                   .text = s->text, .list = &inputs[s->first], .nlist = s->n};
+            args[k] = (golden_arg){.given = true,
+                                   .i = s->i,
+                                   .f = s->f,
+                                   .scalar = s->scalar,
+                                   .shape = s->shape,
+                                   .dtype = s->dtype,
+                                   .text = s->text,
+                                   .list = &inputs[s->first],
+                                   .nlist = s->n};
             if (s->kind == 'T') args[k].tensor = inputs[s->first];
             if (s->kind == 'O') args[k].out = second;
         }

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static fa_device device; /* where the tests run: the first accelerator if there is one */
-static int (*sim_faults)(const char *spec);        /* NULL without the simulator */
+static fa_device device;                    /* where the tests run: the first accelerator if there is one */
+static int (*sim_faults)(const char *spec); /* NULL without the simulator */
 static uint64_t (*sim_count)(const char *kind);
 
 static void find_simulator(void) {
@@ -27,7 +27,11 @@ static void find_simulator(void) {
 
 /* ---- bits of tensors, in memory of the test's own ---- */
 enum { BITS_MOST = 64 };
-typedef struct bits { int n; size_t bytes[BITS_MOST]; void *data[BITS_MOST]; } bits;
+typedef struct bits {
+    int n;
+    size_t bytes[BITS_MOST];
+    void *data[BITS_MOST];
+} bits;
 
 static void bits_take(bits *b, fa_tensor *const *tensors, int n) {
     memset(b, 0, sizeof *b);
@@ -103,7 +107,10 @@ static uint64_t disarm(int way) {
     return failed;
 }
 
-typedef struct books { fa_memory_use host; uint64_t device, live; } books;
+typedef struct books {
+    fa_memory_use host;
+    uint64_t device, live;
+} books;
 static books read_books(void) {
     books b = {.host = fa_host_memory_use(), .device = fa_memory_allocated(device)};
     if (sim_count) b.live = sim_count("live");
@@ -111,20 +118,26 @@ static books read_books(void) {
 }
 
 static void check_books(const scenario *s, int way, uint64_t n, books before) {
-    if (!fa_synchronize(device)) finding(s, way, n, "the device tells of an error afterwards: %s", fa_error_take().text); /* copies are held until a wait */
+    if (!fa_synchronize(device))
+        finding(s, way, n, "the device tells of an error afterwards: %s",
+                fa_error_take().text); /* copies are held until a wait */
     const books now = read_books();
     if (now.host.bytes != before.host.bytes || now.host.blocks != before.host.blocks)
         finding(s, way, n, "%lld bytes and %lld blocks of host memory are left", (long long)(now.host.bytes - before.host.bytes),
                 (long long)(now.host.blocks - before.host.blocks));
-    if (now.device != before.device) finding(s, way, n, "%lld bytes of device memory are left", (long long)(now.device - before.device));
-    if (now.live != before.live) finding(s, way, n, "%lld allocations of the driver are left", (long long)(now.live - before.live));
+    if (now.device != before.device)
+        finding(s, way, n, "%lld bytes of device memory are left", (long long)(now.device - before.device));
+    if (now.live != before.live)
+        finding(s, way, n, "%lld allocations of the driver are left", (long long)(now.live - before.live));
 }
 
 static void check_error(const scenario *s, int way, uint64_t n) {
     const fa_error e = fa_error_take();
     const bool right = e.code == FA_ERR_MEMORY || (e.code == FA_ERR_DEVICE_MEMORY && way >= DEVICE_ONCE);
-    if (!right) finding(s, way, n, "error code %d of '%s': %s", e.code, e.op, e.text);
-    else if (!e.op[0] || !e.text[0]) finding(s, way, n, "an error without %s", e.op[0] ? "a text" : "the name of its function");
+    if (!right)
+        finding(s, way, n, "error code %d of '%s': %s", e.code, e.op, e.text);
+    else if (!e.op[0] || !e.text[0])
+        finding(s, way, n, "an error without %s", e.op[0] ? "a text" : "the name of its function");
 }
 
 /* One failure; false when the work got through without meeting it. */
@@ -144,7 +157,9 @@ static bool one_failure(const scenario *s, int way, uint64_t n) {
     injected += (long)failed;
     if (ok && failed) survived++;
     if (ok && fa_failed()) finding(s, way, n, "it was done, and an error is set: %s", fa_error_take().text);
-    if (!ok && !failed) finding(s, way, n, "nothing failed, and the work did: %s: %s", fa_error_peek() ? fa_error_peek()->op : "", fa_error_take().text);
+    if (!ok && !failed)
+        finding(s, way, n, "nothing failed, and the work did: %s: %s", fa_error_peek() ? fa_error_peek()->op : "",
+                fa_error_take().text);
     if (!ok && failed) {
         check_error(s, way, n);
         const char *damage = s->damage ? s->damage(s->data) : NULL;
