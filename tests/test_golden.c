@@ -101,15 +101,18 @@ static bool compare(const run *r, const char *what, fa_tensor *t, fa_dtype type,
     if (fa_numel(t) != n) return fail(r, "%s has %lld elements, expected %lld", what, (long long)fa_numel(t), (long long)n);
     double *got = malloc((size_t)(n + 1) * sizeof *got);
     if (!got || !fa_to_data(t, got, FA_FLOAT64)) return free(got), fail_pending(r, what);
+    int64_t worst = -1;
+    double most = -1;
     for (int64_t i = 0; i < n; i++) {
         if (close_to(type, got[i], truth[i], ulp, near)) continue;
         const double units = fabs(got[i] - truth[i]) / unit(fa_dtype_is_floating(type) ? type : FA_FLOAT64, truth[i]);
-        fail(r, "%s[%lld] is %.17g, expected %.17g (%.3g units of the last place; allowed %g, and %.3g)", what, (long long)i, got[i],
-             truth[i], units, ulp, near);
-        return free(got), false;
+        if (units > most || worst < 0 || isnan(units)) worst = i, most = units;
     }
+    if (worst >= 0)
+        fail(r, "%s[%lld] is %.17g, expected %.17g (%.3g units of the last place; allowed %g, and %.3g)", what, (long long)worst,
+             got[worst], truth[worst], most, ulp, near);
     free(got);
-    return true;
+    return worst < 0;
 }
 
 static bool check_result(const run *r, int k, fa_tensor *t) {
