@@ -6,6 +6,8 @@
 #include "support/refused.h"
 #include <dlfcn.h>
 #include <facula.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 static fa_tensor *numbers(void) { return watch(counting(FA_SHAPE(2, 3))); }
 static fa_tensor *ints(void) { return watch(fa_to(fa_ints(0, 1, 2), device)); }
@@ -114,7 +116,7 @@ static void values(void **state)
     (void)state;
     fa_tensor *x = numbers();
     fa_tensor *image = counting(FA_SHAPE(1, 2, 4, 4)), *filter = fa_ones(FA_SHAPE(3, 2, 3, 3), .device = device);
-    REFUSED(fa_norm(x, NAN), VALUE, "argument 'p' is NaN");
+    REFUSED(fa_norm(x, NAN), VALUE, "argument 'p' is NaN; any other number is allowed, and infinity");
     REFUSED(fa_softmax(x, 2), INDEX, "Dimension out of range (expected to be in range of [-2, 1], but got 2)");
     REFUSED(fa_mse_loss(x, x, .reduction = "average"), VALUE, "average is not a valid value for reduction");
     REFUSED(fa_conv2d(x, filter), RUNTIME, "Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: [2, 3].");
@@ -247,6 +249,13 @@ static void in_place(void **state)
     REFUSED(fa_backward(fa_sum(e)), RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation");
     REFUSED(fa_add_(fa_select(counting(FA_SHAPE(2, 3)), 0, 0), counting(FA_SHAPE(2, 3))), RUNTIME,
             "output with shape [3] doesn't match the broadcast shape [2, 3].");
+    fa_tensor *hidden;
+    e = fa_exp(x);
+    {
+        FA_NO_GRAD;
+        hidden = fa_select(e, 0, 0);
+    }
+    REFUSED(fa_mul_(hidden, fa_select(x, 0, 0)), RUNTIME, "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
     REFUSED(fa_add_scalar_(ints(), 0.5), RUNTIME, "result type Float can't be cast to the desired output type Long");
     REFUSED(fa_add_scalar_(fa_expand(fa_ones(FA_SHAPE(1), .device = device), FA_SHAPE(3)), 1.0), RUNTIME,
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location.");
@@ -327,7 +336,7 @@ static void optimizers(void **state)
     REFUSED(fa_set_option(o, 0, NULL, 1), TYPE, "argument 'name' is NULL: the name of an option is needed");
     REFUSED(fa_set_option(o, 0, "learning_rate", 1), KEY, "'learning_rate' is no option of SGD, which has lr, momentum");
     REFUSED(fa_set_option(o, 1, "lr", 1), INDEX, "group 1 is out of range: there are 1, counted from 0; -1 stands for all");
-    REFUSED(fa_set_option(o, 0, "lr", -1), VALUE, "Invalid learning rate: -1.");
+    REFUSED(fa_set_option(o, 0, "lr", -1), VALUE, "Invalid learning rate: -1. The option lr must be a number that is not negative.");
     REFUSED(fa_sgd_of(&p, 1, .nesterov = true), VALUE, "Nesterov momentum requires a momentum and zero dampening.");
     REFUSED(fa_adam_of(&p, 1, .beta1 = 1.0), VALUE, "Invalid beta parameter at index 0: 1.0.");
     REFUSED(fa_step_lr(o, 0, 0.1), VALUE, "step_size must be a positive number of epochs, but got 0");
@@ -416,6 +425,22 @@ static void device_names(void **state)
     if (device.type == FA_DEVICE_CPU) REFUSED(fa_zeros(FA_SHAPE(1), .device = FA_CUDA(0)), RUNTIME, "Found no NVIDIA driver on your system.");
 }
 
+static void full_output(void **state)
+{
+    (void)state;
+    fa_tensor *x = numbers();
+    const int full = open("/dev/full", O_WRONLY), kept = dup(1);
+    if (full < 0) skip();
+    fflush(stdout);
+    setvbuf(stdout, NULL, _IONBF, 0); /* else it would only be known at the program's end */
+    dup2(full, 1);
+    fa_print(x);
+    dup2(kept, 1);
+    close(kept), close(full);
+    clearerr(stdout);
+    REFUSED_VOID((void)0, FILE, "could not write to stdout");
+}
+
 /* ---- no memory ---- */
 
 static void no_memory(void **state)
@@ -489,7 +514,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(nulls), T(sizes_and_dimensions), T(dtypes), T(values), T(custom_functions), T(backward_and_grad),
         T(hooks_and_leaves), T(in_place), T(inference), T(modules), T(optimizers), T(warnings), T(wrong_device), T(device_names),
-        T(no_memory), T(failing_device),
+        T(full_output), T(no_memory), T(failing_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -215,11 +215,18 @@ static void hostile_npz(void **state)
     ZIP(false, CENTRAL, 0, 8, 1, UNSUPPORTED, "it is encrypted");
     ZIP(false, CENTRAL, 0, 10, 12, UNSUPPORTED, "it is packed by method 12; 0 (stored) and 8 (deflate) are known");
     ZIP(false, CENTRAL, 0, 24, 7, FORMAT, "it is stored, but has two sizes, ");
+    make_zip(false);
+    find(CENTRAL, 0)[30] = 4, memset(find(CENTRAL, 0) + 20, 0xff, 4); /* the 64-bit size that this promises is not there */
+    memcpy(find(CENTRAL, 0) + 46 + 5, "\1\0\0\0", 4);
+    REFUSED_WITH(fa_load_npz(put("t.npz", zip, zip_bytes)), FORMAT, "its 64-bit sizes are damaged");
     ZIP(true, CENTRAL, 0, 26, 0x7f, FORMAT, " bytes can't be made from ");
-    ZIP(false, CENTRAL, 0, 45, 0x7f, FORMAT, "behind the end");
+    ZIP(false, CENTRAL, 0, 45, 0x7f, FORMAT, "its header is said to lie at byte ");
     ZIP(false, LOCAL, 0, 0, 'X', FORMAT, "there is no header at byte 0; the archive is damaged");
     ZIP(false, LOCAL, 1, 29, 0x7f, FORMAT, ", which is more than the archive has");
-    ZIP(false, CENTRAL, 0, 16, (unsigned char)(*find(CENTRAL, 0) + 1), FORMAT, "its checksum is ");
+    ZIP(false, CENTRAL, 0, 16, (unsigned char)(*find(CENTRAL, 0) + 1), FORMAT, "; the data are damaged");
+    make_zip(true);
+    find(CENTRAL, 0)[20] = 4; /* four bytes of what is packed */
+    REFUSED_WITH(fa_load_npz(put("t.npz", zip, zip_bytes)), FORMAT, "the compressed data end too early; the file is damaged");
     make_zip(true);
     memset(find(LOCAL, 0) + 36, 0xff, 8);
     REFUSED_WITH(fa_load_npz(put("t.npz", zip, zip_bytes)), FORMAT, "the compressed data are damaged (");
