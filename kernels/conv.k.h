@@ -54,8 +54,8 @@ FN conv_tap conv_next(conv_tap t, int kh, int kw, fa_i64 plane) {
 #endif
 
 FN REAL N(conv_multiply_add)(REAL x, REAL y, REAL sum) {
-#ifdef FA_IS_C
-    return x * y + sum; /* where fma could be a call of libm */
+#if defined(FA_IS_C) && !defined(__FMA__)
+    return x * y + sum; /* where fma would be a call of libm */
 #else
     return N(fa_fma)(x, y, sum);
 #endif
