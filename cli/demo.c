@@ -153,7 +153,7 @@ static bool choose_device(const cli_command *command, fa_device *out)
     if (!fa_failed() && fa_device_get_properties(*out, &p)) {
         if (out->type != FA_DEVICE_CPU && out->index < 0) out->index = (int16_t)fa_current_device(out->type);
         printf("device: %s (%s)\n", fa_device_text(*out), p.name);
-        if (p.simulated) printf("It runs the GPU's code on the CPU, to learn and to test: slower than the CPU itself, but not by much.\n");
+        if (p.simulated) printf("It runs the GPU's code on the CPU, to learn and to test: about ten times as slow as the CPU.\n");
         return true;
     }
     fprintf(stderr, "facula demo: %s\n", fa_error_take().text);
