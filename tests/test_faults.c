@@ -8,6 +8,7 @@
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
  * test-limit: 300 */
+#include "base/base.h"
 #include "support/calls.h"
 #include "support/faults.h"
 #include <unistd.h>
@@ -36,10 +37,11 @@ typedef struct op_work {
     fa_dtype type;
     char layout;
     bool in_place;
-    fa_tensor *inputs[GOLDEN_MAX_TENSORS], *leaf;
-    bits before;
-    bool no_derivative; /* in place: the derivative reads the old value */
-    bool changed;       /* the call itself has succeeded: what it changes is changed */
+    fa_tensor *inputs[GOLDEN_MAX_TENSORS], *leaf, *results[GOLDEN_MAX_TENSORS + 1];
+    int nresults;
+    bits before, reference; /* of the inputs; of the results when nothing failed */
+    bool no_derivative;     /* in place: the derivative reads the old value */
+    bool changed;           /* the call itself has succeeded: what it changes is changed */
 } op_work;
 
 static bool differentiable(const op_work *w, int i) {
@@ -51,6 +53,7 @@ static bool differentiable(const op_work *w, int i) {
 static bool op_begin(void *data) {
     op_work *w = data;
     w->changed = false;
+    w->nresults = 0;
     w->before.n = 0;
     w->leaf = NULL;
     for (int i = 0; i < w->c->ntensors; i++) {
@@ -84,6 +87,8 @@ static bool op_work_(void *data) {
     fa_tensor *out = golden_run(w->c, w->call, w->type, device, w->inputs, &second);
     if (!out) return false;
     w->changed = true;
+    w->results[0] = fai_ref(out);
+    w->nresults = 1;
     for (int i = 0; i < w->c->ntensors; i++)
         if (w->inputs[i] && differentiable(w, i)) inputs[n++] = i == 0 && w->leaf ? w->leaf : w->inputs[i];
     if (n == 0 || w->no_derivative || !fa_is_requires_grad(out)) return fa_synchronize(device);
@@ -91,6 +96,7 @@ static bool op_work_(void *data) {
     fa_tensor *weights = fa_ones_like(out);
     if (!weights || !fa_grad_of(&out, 1, inputs, n, grads, .grad_outputs = &weights, .create_graph = twice, .allow_unused = true))
         return false;
+    for (int i = 0; i < n; i++) w->results[w->nresults++] = fai_ref(grads[i]);
     return (!twice || derive_again(inputs, n, grads)) && fa_synchronize(device);
 }
 
@@ -103,7 +109,19 @@ static const char *op_damage(void *data) {
     return where < 0 ? NULL : text;
 }
 
-static void op_end(void *data) { bits_free(&((op_work *)data)->before); }
+/* Who does without some memory (a copy that would have been faster) comes to the same bits. */
+static const char *op_result(void *data) {
+    op_work *w = data;
+    if (w->reference.n == 0) bits_take(&w->reference, w->results, w->nresults);
+    return bits_differ(&w->reference, w->results) >= 0 ? "other bits than without a failure" : NULL;
+}
+
+static void op_end(void *data) {
+    op_work *w = data;
+    bits_free(&w->before);
+    for (int i = 0; i < w->nresults; i++) fai_unref(w->results[i]);
+    w->nresults = 0;
+}
 
 static void run_op(const golden_case *c, const golden_call *call, fa_dtype type, char layout, bool in_place) {
     char name[96];
@@ -120,9 +138,11 @@ static void run_op(const golden_case *c, const golden_call *call, fa_dtype type,
                         .work = op_work_,
                         .end = op_end,
                         .damage = op_damage,
+                        .result = c->bits ? op_result : NULL,
                         .data = &w,
                         .may_need_none = in_place};
     run_scenario(&s);
+    bits_free(&w.reference);
 }
 
 static bool wanted(const char *op) {

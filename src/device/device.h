@@ -56,6 +56,8 @@ struct fa_generator {
     fai_mt19937 mt;            /* CPU */
     uint64_t seed, offset;     /* Philox */
 };
+void fai_generators_lock(void); /* a default generator is every thread's: held while numbers are drawn */
+void fai_generators_unlock(void);
 void fai_mt19937_seed(fai_mt19937 *g, uint64_t seed);
 uint32_t fai_mt19937_next(fai_mt19937 *g);
 void fai_mt19937_fill(fai_mt19937 *g, uint32_t *out, int64_t n); /* the next n words, faster */

@@ -11,10 +11,13 @@
 #define DEFAULT_SEED UINT64_C(67280421310721) /* of torch.Generator() */
 #define FOREVER ((int64_t)1 << 48)            /* a count of references that no fa_drop brings to 0 */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* around everything that reads or moves a generator */
 static fa_generator cpu_generator;
 static bool cpu_ready, seed_given;
 static uint64_t given_seed;
+
+void fai_generators_lock(void) { pthread_mutex_lock(&lock); }
+void fai_generators_unlock(void) { pthread_mutex_unlock(&lock); }
 
 static uint64_t seed_of_the_system(void) {
     uint64_t seed;
@@ -57,12 +60,19 @@ bool fa_generator_seed(fa_generator *generator, uint64_t seed) {
                         "generator must not be NULL; make one with fa_generator_new(device) or take fa_default_generator");
     }
     if (fai_refuse_pending("generator_seed")) return false;
+    pthread_mutex_lock(&lock);
     set_seed(generator, seed);
+    pthread_mutex_unlock(&lock);
     return true;
 }
 
 uint64_t fa_initial_seed(fa_generator *generator) {
-    if (generator) return generator->seed;
+    if (generator) {
+        pthread_mutex_lock(&lock);
+        uint64_t seed = generator->seed;
+        pthread_mutex_unlock(&lock);
+        return seed;
+    }
     if (!fa_failed()) fai_fail(FA_ERR_TYPE, "initial_seed", "generator must not be NULL; make one with fa_generator_new(device)");
     return 0;
 }

@@ -51,7 +51,10 @@ static bool draw_into(const char *op, const fai_draw *draw, fa_tensor *t, fa_gen
     g = generator_for(op, t, g);
     if (g == NULL) return false;
     if (t->numel == 0) return true;
-    return fai_on_cpu(t) ? fai_draw_cpu(draw, t, &g->mt) : fai_draw_device(op, draw, t, g);
+    fai_generators_lock();
+    const bool ok = fai_on_cpu(t) ? fai_draw_cpu(draw, t, &g->mt) : fai_draw_device(op, draw, t, g);
+    fai_generators_unlock();
+    return ok;
 }
 
 /* ---- Laws ---- */
@@ -171,7 +174,10 @@ bool fai_fill_randperm(const char *op, fa_tensor *t, fa_generator *g) {
                         fa_dtype_name((fa_dtype)t->dtype), (long long)n);
     g = generator_for(op, t, g);
     if (g == NULL) return false;
-    return fai_on_cpu(t) ? fai_permute_cpu(op, t, &g->mt) : fai_permute_device(op, t, g);
+    fai_generators_lock();
+    const bool ok = fai_on_cpu(t) ? fai_permute_cpu(op, t, &g->mt) : fai_permute_device(op, t, g);
+    fai_generators_unlock();
+    return ok;
 }
 
 /* ---- Factories ---- */

@@ -70,6 +70,7 @@ typedef struct scenario {
     void (*end)(void *data);   /* after, with nothing failing; may be NULL */
     /* After a failure, before end: false and a text if something is not as it was; may be NULL */
     const char *(*damage)(void *data);
+    const char *(*result)(void *data); /* after success: the same if results are not what they always are; may be NULL */
     void *data;
     bool may_need_none; /* it may well allocate nothing */
 } scenario;
@@ -156,6 +157,8 @@ static bool one_failure(const scenario *s, int way, uint64_t n) {
     const uint64_t failed = disarm(way);
     injected += (long)failed;
     if (ok && failed) survived++;
+    const char *other = ok && s->result ? s->result(s->data) : NULL;
+    if (other) finding(s, way, n, "%s", other);
     if (ok && fa_failed()) finding(s, way, n, "it was done, and an error is set: %s", fa_error_take().text);
     if (!ok && !failed)
         finding(s, way, n, "nothing failed, and the work did: %s: %s", fa_error_peek() ? fa_error_peek()->op : "",
@@ -176,6 +179,8 @@ static void without_failures(const scenario *s, int way, uint64_t n) {
         FA_SCOPE;
         ok = s->work(s->data);
     }
+    const char *other = ok && s->result ? s->result(s->data) : NULL;
+    if (other) finding(s, way, n, "%s", other);
     if (!ok || fa_failed()) finding(s, way, n, "the same work does not succeed: %s", fa_error_take().text);
     if (s->end) s->end(s->data);
 }
