@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""README.md, README.zh.md, CONTRIBUTING.md and docs/ against the house: commands run, the complete program compiles without a warning and
-trains, both READMEs say the same, links lead somewhere, names exist. Standard library only.
+"""README.md, README.zh.md, CONTRIBUTING.md and docs/ against the house: commands run, the complete program compiles without a
+warning and trains, both READMEs say the same, links lead somewhere, names exist. Standard library only.
 
 test-limit: 300
 """
@@ -85,7 +85,8 @@ def run_command(page, line, scratch):
             check(True, "")
         else:
             check(code == (1 if wants_error else 0), "%s: `%s` ended with %d:\n%s" % (page, line, code, text[-800:]))
-            check(not wants_error or "FACULA_SIM=cuda:2 facula demo --device cuda" in text, "%s: `%s` does not tell how to get a simulated GPU" % (page, line))
+            check(not wants_error or "FACULA_SIM=cuda:2 facula demo --device cuda" in text,
+                  "%s: `%s` does not tell how to get a simulated GPU" % (page, line))
     else:
         check(False, "%s: tests/test_docs.py does not know how to try `%s`" % (page, line))
 
@@ -109,7 +110,8 @@ def program(page, scratch):
             check(code == 0, "%s: %s %s warns about the program:\n%s" % (page, compiler, standard, text[-1500:]))
         with open(os.path.join(scratch, "include.cc"), "w", encoding="utf-8") as f:
             f.write("#include <facula.h>\nint main() { return fa_finish(\"c++\"); }\n")
-        code, text = run([compiler, "-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"] + flags + ["include.cc"], cwd=scratch)
+        code, text = run([compiler, "-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"] + flags +
+                         ["include.cc"], cwd=scratch)
         check(code == 0, "include/facula.h as C++17 by %s:\n%s" % (compiler, text[-1500:]))
 
 
@@ -126,7 +128,8 @@ def installed_program(scratch):
     for line in lines[2:]:
         code, text = run(line, cwd=scratch, more={"HOME": scratch})
         losses = [float(x) for x in re.findall(r"loss = ([-+.\w]+)", text)]
-        check(code == 0 and len(losses) == 10 and losses[-1] < losses[0], "README.md: `%s` ended with %d:\n%s" % (line, code, text[-800:]))
+        check(code == 0 and len(losses) == 10 and losses[-1] < losses[0],
+              "README.md: `%s` ended with %d:\n%s" % (line, code, text[-800:]))
         found.append(len(losses))
 
 
@@ -156,7 +159,8 @@ def links_lead_somewhere():
 def known_names():
     """Every word of the headers, tables, sources and tools."""
     words = set()
-    for pattern in ("include/*.h", "include/sys/*.h", "src/*/*", "src/backends/*/*", "kernels/*", "tests/*.h", "tests/support/*.h", "tools/*"):
+    for pattern in ("include/*.h", "include/sys/*.h", "src/*/*", "src/backends/*/*", "kernels/*", "tests/*.h",
+                    "tests/support/*.h", "tools/*"):
         for name in glob.glob(os.path.join(ROOT, pattern)):
             if os.path.isfile(name):
                 with open(name, encoding="utf-8", errors="replace") as f:

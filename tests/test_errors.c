@@ -51,7 +51,7 @@ static void sizes_and_dimensions(void **state) {
     REFUSED(fa_one_hot(fa_cast(eight, FA_INT64), 2), RUNTIME, "the result has 9 dimensions; a tensor has at most 8");
     REFUSED(fa_index(eight, (fa_tensor *[]){fa_zeros(FA_SHAPE(1, 1), .dtype = FA_INT64, .device = device)}, 1), RUNTIME,
             "the result would have 9 dimensions; at most 8 are possible");
-    REFUSED(fa_rand(nine), RUNTIME, "shape: 9 dimensions; a tensor has at most 8");
+    REFUSED(fa_rand(nine), RUNTIME, "argument 'shape' has 9 entries; a tensor has at most 8 dimensions");
     REFUSED(fa_sum_dims(x, nine, false), VALUE, "a list of 9 dimensions was given, at most 8 are possible");
     REFUSED(fa_zeros(FA_SHAPE(2, -1), .device = device), RUNTIME, "Trying to create tensor with negative dimension -1: [2, -1]");
     REFUSED(fa_zeros(FA_SHAPE(INT64_MAX, 2), .device = device), RUNTIME, "Storage size calculation overflowed with sizes=");
@@ -331,6 +331,7 @@ static void modules(void **state) {
     REFUSED(fa_add_module(linear, "loop", net), VALUE, "module 'loop' would contain itself");
     REFUSED(fa_child(net, 2), INDEX, "index 2 is out of range: Sequential has 2 children");
     REFUSED(fa_get_parameter(net, "0.wieght"), ATTRIBUTE, "Linear has no attribute `wieght` (path 0.wieght).");
+    REFUSED(fa_get_parameter(net, NULL), TYPE, "argument 'path' is NULL: a path is needed, such as \"0.weight\"");
     REFUSED(fa_get_parameter(net, "0"), ATTRIBUTE, "`0` is a module, not a parameter or buffer");
     REFUSED(fa_get_parameter(net, "0.bias"), ATTRIBUTE, "`0.bias` is empty: the layer was made without it");
     REFUSED(fa_get_module(net, "0.weight"), ATTRIBUTE, "`0.weight` is a tensor, not a module");

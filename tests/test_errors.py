@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""docs/errors.md against the sources: every message that the library can give has its row, every row its message, and the test that
-a row names holds the words of the message. Standard library only.
+"""docs/errors.md against the sources: every message that the library can give has its row, every row its message, and the
+test that a row names holds the words of the message. Standard library only.
 
     test_errors.py            compares
     test_errors.py --missing  prints a row to fill in for each message that has none
@@ -117,7 +117,8 @@ def messages():
             if m.group(1) == "sim_fail" and not name.endswith("config.c"):
                 continue  # what a driver says to a backend that misuses it: part of "CUDA error: ..."
             given = args[which]
-            given = re.sub(r'"(?:[^"\\\n]|\\.)*"|\b[A-Za-z_]\w*\b', lambda t: quoted(known[t.group(0)]) if t.group(0) in known else t.group(0), given)
+            given = re.sub(r'"(?:[^"\\\n]|\\.)*"|\b[A-Za-z_]\w*\b',
+                           lambda t: quoted(known[t.group(0)]) if t.group(0) in known else t.group(0), given)
             for _, literal in joined_literals(given):
                 if len(literal) > 1 or given.count('"') == 2:
                     yield name, text.count("\n", 0, m.start()) + 1, m.group(1), args, literal
@@ -155,7 +156,8 @@ def sentence(cell):
 
 
 def matches(words, text):
-    return text.startswith(words)
+    """A slot of a row stands for any few words of a message."""
+    return re.match("(?:.{1,150}?)".join(re.escape(part) for part in words.split("…")), text, re.S) is not None
 
 
 def pieces(words):
@@ -189,7 +191,8 @@ def code_of(speaker, args):
     if speaker in ("fai_fail", "fa_error_set"):
         m = re.match(r"FA_ERR_(\w+)$", args[0])
         return m.group(1) if m else None
-    return {"sim_fail": "why", "fai_cuda_refused": "why", "snprintf": "why", "fai_file_bad": "FORMAT", "fai_file_foreign": "UNSUPPORTED", "fai_layer_refuse": "VALUE", "bad": "FORMAT",
+    return {"sim_fail": "why", "fai_cuda_refused": "why", "snprintf": "why", "fai_file_bad": "FORMAT", "fai_file_foreign": "UNSUPPORTED",
+            "fai_layer_refuse": "VALUE", "bad": "FORMAT",
             "file_error": "FILE", "fai_warn": "warning"}.get(speaker)
 
 
@@ -221,7 +224,8 @@ ENVIRONMENT = [
     ("", "demo --device cuda", "(no NVIDIA driver: "),
     ("FACULA_SIM=cuda", "demo --device cuda", "FACULA_SIM='cuda' is not understood. Write a device type"),
     ("FACULA_SIM=xpu:1", "demo --device cuda", "Found no cuda device: FACULA_SIM=xpu:1 names none. Add one: FACULA_SIM=xpu:1,cuda:1"),
-    ("FACULA_SIM=cuda:1", "demo --device cuda:1", "CUDA error: invalid device ordinal. cuda:1 was asked for, but there is 1 device of this type: cuda:0"),
+    ("FACULA_SIM=cuda:1", "demo --device cuda:1",
+     "CUDA error: invalid device ordinal. cuda:1 was asked for, but there is 1 device of this type: cuda:0"),
     ("FACULA_SIM=cuda:1", "demo --device xpu", "Found no xpu device"),
     ("FACULA_SIM=cuda:1 FACULA_SIM_MEMORY=lots", "demo --device cuda",
      "the simulated devices of FACULA_SIM=cuda:1 could not be opened: CUDA error: invalid argument (CUDA_ERROR_INVALID_VALUE) while "

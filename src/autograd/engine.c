@@ -217,7 +217,7 @@ static bool fail_second_time(const fai_node *node)
     fai_fail(FA_ERR_RUNTIME, "backward",
              "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate "
              "values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
-             "a second time or if you need to access saved tensors after calling backward. (In C: .retain_graph = true; the node is %s.)",
+             "a second time or if you need to access saved tensors after calling backward. (In C: compute the loss anew in each step, or give .retain_graph = true. The node is %s.)",
              node->op->name);
     return false;
 }

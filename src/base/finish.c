@@ -23,6 +23,13 @@ static void print_error(const char *program) {
     if (error->later) fprintf(stderr, "(and %u later error%s)\n", error->later, error->later == 1 ? "" : "s");
 }
 
+/* A program that forgot fa_finish would end without a word of its error. Runs when the program ends in the usual way. */
+__attribute__((destructor)) static void tell_the_forgotten(void) {
+    if (!fa_failed()) return;
+    print_error("facula");
+    fputs("(nothing asked for this error: let main end with return fa_finish(\"program\"))\n", stderr);
+}
+
 /* Devices are waited for first, so that a late error is seen; then everything this thread owns goes, then the caches. */
 int fa_finish(const char *program) {
     for (int i = 0; i < HOOKS; i++) {

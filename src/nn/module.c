@@ -160,9 +160,14 @@ static fai_entry *follow(fa_module *m, const char *op, const char *path)
     }
 }
 
+static bool check_path(const char *op, const char *path)
+{
+    return path || fai_fail(FA_ERR_TYPE, op, "argument 'path' is NULL: a path is needed, such as \"0.weight\"");
+}
+
 fa_tensor *fa_get_parameter(fa_module *m, const char *path)
 {
-    if (!fai_module_check("get_parameter", m) || !path) return NULL;
+    if (!fai_module_check("get_parameter", m) || !check_path("get_parameter", path)) return NULL;
     fai_entry *e = follow(m, "get_parameter", path);
     if (!e) return NULL;
     if (e->kind == FAI_ENTRY_MODULE) return fai_fail(FA_ERR_ATTRIBUTE, "get_parameter", "`%s` is a module, not a parameter or buffer", path);
@@ -171,7 +176,7 @@ fa_tensor *fa_get_parameter(fa_module *m, const char *path)
 
 fa_module *fa_get_module(fa_module *m, const char *path)
 {
-    if (!fai_module_check("get_module", m) || !path) return NULL;
+    if (!fai_module_check("get_module", m) || !check_path("get_module", path)) return NULL;
     if (!*path) return m;
     fai_entry *e = follow(m, "get_module", path);
     if (!e) return NULL;

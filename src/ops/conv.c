@@ -113,7 +113,7 @@ static bool types_fit(const char *op, const fa_tensor *x, const fa_tensor *weigh
     const fa_tensor *other = weight->dtype != x->dtype ? weight : bias && bias->dtype != x->dtype ? bias : NULL;
     if (!other) return true;
     return fai_fail(FA_ERR_RUNTIME, op,
-                    "Input type (%s) and %s type (%s) should be the same. Convert the input or the layer: fa_cast, fa_module_to",
+                    "Input type (%s) and %s type (%s) should be the same. Convert the input or the layer: fa_cast, fa_module_to_dtype",
                     short_name(x), other == weight ? "weight" : "bias", short_name(other));
 }
 

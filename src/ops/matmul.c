@@ -167,14 +167,22 @@ static bool linear_fits(const char *op, const fa_tensor *input, const fa_tensor 
             return fai_fail(
                 FA_ERR_RUNTIME, op,
                 "mat1 and mat2 must have the same dtype, but got %s and %s. "
-                "Convert the input or the layer: fa_cast, fa_module_to",
+                "Convert the input or the layer: fa_cast(input, ...), fa_module_to_dtype(net, ...)",
                 fai_dtype_title((fa_dtype)input->dtype), fai_dtype_title((fa_dtype)weight->dtype));
         return fai_fail(FA_ERR_RUNTIME, op,
                         "self and mat2 must have the same dtype, but got %s and %s: bias and weight are of one type",
                         fai_dtype_title((fa_dtype)bias->dtype), fai_dtype_title((fa_dtype)weight->dtype));
     }
     const int64_t k = input->size[input->ndim - 1], out = weight->size[0];
-    if (k != weight->size[1]) return no_product(op, k ? input->numel / k : 0, k, weight->size[1], out);
+    if (k != weight->size[1]) {
+        char shape[96];
+        fai_text_shape(shape, sizeof shape, input->ndim, input->size);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld). The input has shape %s and the weight "
+                        "[%lld, %lld]: the input's last size must be %lld. fa_flatten(input, 1, -1) makes images rows",
+                        (long long)(k ? input->numel / k : 0), (long long)k, (long long)weight->size[1], (long long)out, shape,
+                        (long long)out, (long long)weight->size[1], (long long)weight->size[1]);
+    }
     if (bias && (bias->ndim > 1 || (bias->ndim == 1 && bias->size[0] != out && bias->size[0] != 1))) {
         char shape[96];
         fai_text_shape(shape, sizeof shape, bias->ndim, bias->size);

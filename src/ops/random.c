@@ -208,7 +208,7 @@ static fa_tensor *finish(fa_tensor *t, bool filled, const fa_tensor_options *opt
 
 static bool shape_fits(const char *op, fa_shape shape) {
     if (shape.ndim >= 0 && shape.ndim <= FA_MAX_DIMS) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "shape: %d dimensions; a tensor has at most %d", (int)shape.ndim, FA_MAX_DIMS);
+    return fai_fail(FA_ERR_RUNTIME, op, "argument 'shape' has %d entries; a tensor has at most %d dimensions", (int)shape.ndim, FA_MAX_DIMS);
 }
 
 fa_tensor *fa_rand_with(fa_shape shape, const fa_tensor_options *options) {

@@ -60,14 +60,16 @@ fa_dtype fai_result_type(int noperands, const fai_operand *operands)
 static void *fail_devices(const char *op, int n, const char *const *names, fa_tensor *const *tensors, int odd, fa_device other)
 {
     char text[1400], described[300];
+    int told = 0;
     int length = snprintf(text, sizeof text, "Expected all tensors to be on the same device, but got %s is on %s, different from other tensors on %s.",
                           names[odd], fa_device_text(tensors[odd]->device), fa_device_text(other));
     for (int k = 0; k < n && length < 1000; k++) {
         if (!tensors[k]) continue;
         fai_describe(tensors[k], described, sizeof described);
-        length += snprintf(text + length, sizeof text - (size_t)length, " %s is a %s%s", names[k], described, k + 1 < n ? ";" : ".");
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s %s is %s %s", told++ ? ";" : "", names[k],
+                           described[0] == 'i' ? "an" : "a", described);
     }
-    snprintf(text + length, sizeof text - (size_t)length, " Move it first: %s = fa_to(%s, fa_device_parse(\"%s\")).", names[odd], names[odd], fa_device_text(other));
+    snprintf(text + length, sizeof text - (size_t)length, ". Move it first: %s = fa_to(%s, fa_device_parse(\"%s\")).", names[odd], names[odd], fa_device_text(other));
     return fai_fail(FA_ERR_RUNTIME, op, "%s", text);
 }
 
