@@ -3,6 +3,7 @@
 warning and trains, both READMEs say the same, links lead somewhere, names exist. Standard library only.
 
 test-limit: 300
+test-modes: release debug
 """
 import glob
 import os

@@ -462,7 +462,7 @@ static void device_names(void **state) {
     for (; open < 1000 && !fa_failed(); open++) fa_device_scope_open(FA_CPU);
     for (int i = 0; i < open; i++) fa_device_scope_close();
     REFUSED_VOID((void)0, RUNTIME, "device scopes are nested more than");
-    if (device.type == FA_DEVICE_CPU)
+    if (!fa_device_is_available(FA_DEVICE_CUDA))
         REFUSED(fa_zeros(FA_SHAPE(1), .device = FA_CUDA(0)), RUNTIME, "Found no NVIDIA driver on your system.");
 }
 
@@ -546,7 +546,9 @@ static void failing_device(void **state) {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin_watching, end)
 static int begin_watching(void **state) {
     unwatch();
-    return begin(state);
+    const int failed = begin(state);
+    if (!getenv("FACULA_SIM")) device = FA_CPU; /* a real GPU has other sizes and errors of its own */
+    return failed;
 }
 
 int main(void) {

@@ -5,6 +5,7 @@ test that a row names holds the words of the message. Standard library only.
     test_errors.py            compares
     test_errors.py --missing  prints a row to fill in for each message that has none
 """
+import ctypes.util
 import glob
 import os
 import re
@@ -171,7 +172,7 @@ def test_words():
         with open(name, encoding="utf-8") as f:
             text = f.read()
         if name.endswith("test_errors.py"):  # only what it provokes
-            text = "\n".join(wanted for _, _, wanted in ENVIRONMENT)
+            text = "\n".join([wanted for _, _, wanted in ENVIRONMENT] + ["no NVIDIA driver: "])
         if name.endswith(".c"):
             text = "\n".join(literal for _, literal in joined_literals(strip_comments(text)))
         out[os.path.relpath(name, os.path.join(ROOT, "tests"))] = text
@@ -220,8 +221,7 @@ def template(message):
 
 # What only another environment shows: variables, arguments of the command, and what its error holds.
 ENVIRONMENT = [
-    ("", "demo --device cuda", "Found no NVIDIA driver on your system."),
-    ("", "demo --device cuda", "(no NVIDIA driver: "),
+    ("CUDA_VISIBLE_DEVICES=", "demo --device cuda", "Found no NVIDIA driver on your system."),
     ("FACULA_SIM=cuda", "demo --device cuda", "FACULA_SIM='cuda' is not understood. Write a device type"),
     ("FACULA_SIM=xpu:1", "demo --device cuda", "Found no cuda device: FACULA_SIM=xpu:1 names none. Add one: FACULA_SIM=xpu:1,cuda:1"),
     ("FACULA_SIM=cuda:1", "demo --device cuda:1",
@@ -235,6 +235,10 @@ ENVIRONMENT = [
     ("FACULA_SIM=cuda:1 FACULA_SIM_FAULTS=x", "demo --device cuda", "FACULA_SIM_FAULTS='x' is not understood: write kinds"),
     ("FACULA_SIM=cuda:1 FACULA_SIM_FAULTS=build:1", "demo --device cuda --epochs 1", "CUDA error: NVRTC failed while compiling '"),
 ]
+
+
+if not ctypes.util.find_library("cuda"):
+    ENVIRONMENT.append(("", "demo --device cuda", "(no NVIDIA driver: "))
 
 
 def check_environment():

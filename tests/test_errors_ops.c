@@ -256,7 +256,9 @@ static void data(void **state) {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin_watching, end)
 static int begin_watching(void **state) {
     unwatch();
-    return begin(state);
+    const int failed = begin(state);
+    if (!getenv("FACULA_SIM")) device = FA_CPU; /* a real GPU has other sizes and errors of its own */
+    return failed;
 }
 
 int main(void) {

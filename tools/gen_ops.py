@@ -359,7 +359,7 @@ def record_code(op):
         if k == "r":
             results.append(f"fai_node_keep(node, {position}, r, true)")
         elif op.arg(k).type in ("hidden", "out"):
-            results.append(f"fai_node_keep(node, {position}, {k}_result, false)")
+            results.append(f"(fai_node_keep_hidden(node, {position}, {k}_result), true)")
         else:
             out.append(f" && fai_node_keep(node, {position}, {k}, false)")
     position = len(op.kept) - len(kept_lists)
@@ -415,11 +415,23 @@ def backward_code(op):
 
 # ---- files ----
 
+OPS_GUIDE = """/* Operators. How to read their names and arguments:
+ *
+ *   fa_add(x, y)                   a new tensor of the innermost scope; x and y broadcast, and their dtypes promote as in torch
+ *   fa_add_(x, y)                  in place: changes x and returns it
+ *   fa_add_scalar(x, 2.5)          a plain number for the last tensor; an integer or a bool stays one
+ *   fa_sum(x), fa_sum_dims(x, FA_DIMS(0, -1), keepdim)    over all elements, or over some dimensions
+ *   fa_conv2d(x, w, .stride = FA_DIMS(2))                 options by name; fa_conv2d_with takes them as a struct
+ *
+ * Dimensions and indices count from 0, negative ones from the end. All tensors of a call lie on one device, but for plain numbers
+ * in 0-dimensional CPU tensors. Names ending in _grad, _backward, _element and the like are what derivatives are made of: public, so
+ * that they can be differentiated again, and rarely called by hand. After an error the result is NULL (see fa_base.h). */
+"""
 HEAD = "/* Generated from the tables in src/ops by tools/gen_ops.py: change those. */\n"
 
 
 def header(elementwise, ops):
-    out = [HEAD, "#ifndef FA_OPS_H\n#define FA_OPS_H\n\n#include \"fa_tensor.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n"]
+    out = [HEAD, OPS_GUIDE, "#ifndef FA_OPS_H\n#define FA_OPS_H\n\n#include \"fa_tensor.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n"]
     for row in elementwise:
         out.append(f"\n/* {row.doc} */\n")
         for name, signature, _, _ in elementwise_declarations(row):
