@@ -59,6 +59,7 @@ static inline bool fai_recording(void) { return !fai_tls.grad_off && !fai_tls.in
 fai_node *fai_node_new(const fai_node_op *op, int ninputs, int nkept, size_t params_bytes);
 bool fai_node_input(fai_node *node, int i, fa_tensor *t, bool differentiable); /* edge and meta; t may be NULL or need no gradient */
 bool fai_node_keep(fai_node *node, int i, fa_tensor *t, bool is_result); /* saves t with its version; t may be NULL */
+void fai_node_keep_hidden(fai_node *node, int i, fa_tensor *t);         /* a second result that nobody can write with a record: never fails */
 bool fai_node_keep_alias(fai_node *node, int i);                      /* of a kept tensor that the node is about to be the maker of */
 fa_tensor *fai_node_kept(fai_node *node, int i);                      /* version-checked; valid in the node's backward */
 void fai_node_finish(fai_node *node, fa_tensor *result);              /* result.node = node; takes the node's reference */

@@ -97,6 +97,20 @@ static fa_tensor *alias(fa_tensor *t)
     return a;
 }
 
+/* An input may be written in place by what its node leads to, x.add_(x * x), and would then hold itself through its new node. So an
+ * alias with the node of now is kept, except of what can't be written with a record: leaves that need a gradient, integers. */
+static fa_tensor *own_input(fa_tensor *t)
+{
+    if (!fai_is_float(t->dtype) || (!t->node && FAI_HAS(t, FAI_REQUIRES_GRAD))) return fai_ref(t);
+    fa_tensor *a = alias(t);
+    if (a && t->node) {
+        fai_node_ref(t->node);
+        a->node = t->node;
+        a->output = t->output;
+    }
+    return a;
+}
+
 bool fai_node_keep(fai_node *node, int i, fa_tensor *t, bool is_result)
 {
     fai_kept *k = &node->kept[i];
@@ -107,11 +121,18 @@ bool fai_node_keep(fai_node *node, int i, fa_tensor *t, bool is_result)
                  "autograd. To work around this, clone the tensor outside inference mode and use the clone.");
         return false;
     }
-    k->tensor = is_result ? alias(t) : fai_ref(t);
+    k->tensor = is_result ? alias(t) : own_input(t);
     k->version = *fai_version(t);
     k->is_result = is_result;
     node->saved_any = true;
     return k->tensor != NULL;
+}
+
+void fai_node_keep_hidden(fai_node *node, int i, fa_tensor *t)
+{
+    if (!t) return;
+    node->kept[i] = (fai_kept){.tensor = fai_ref(t), .version = *fai_version(t)};
+    node->saved_any = true;
 }
 
 bool fai_node_keep_alias(fai_node *node, int i)

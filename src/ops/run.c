@@ -23,10 +23,12 @@ void fai_plan_view(fa_plan *plan, int k, const fa_tensor *t, bool writes)
     if (plan->nviews < k + 1) plan->nviews = k + 1;
 }
 
-static bool run_on_device(int kernel, const fa_plan *plan, fa_tensor *const *operands, int n, const char *op)
+static bool run_on_device(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const char *op)
 {
     fai_buffer *buffers[8] = {NULL};
     int64_t offsets[8] = {0};
+    for (int k = 0; k < FA_PLAN_VIEWS; k++) /* kernels may read the strides of a view that is not there, and use none of it */
+        if (plan->view[k].kind == FA_VIEW_NONE) memset(&plan->view[k], 0, sizeof plan->view[k]);
     for (int k = 0; k < n; k++) {
         if (!operands[k] || plan->view[k].kind == FA_VIEW_NONE || plan->view[k].kind == FA_VIEW_SCALAR) continue;
         buffers[k] = operands[k]->buffer;
