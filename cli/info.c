@@ -63,7 +63,7 @@ static int print_devices(void)
 
 static bool opens(const char *name)
 {
-    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (library) dlclose(library);
     return library != NULL;
 }

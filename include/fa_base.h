@@ -62,7 +62,8 @@ static inline double fa_scalar_float(fa_scalar s)         { return s.kind == FA_
 static inline int64_t fa_scalar_int(fa_scalar s)          { return s.kind == FA_SCALAR_FLOAT ? (int64_t)s.as.f : s.as.i; }
 
 #ifndef __cplusplus
-/* FA_NUM(2) is an integer, FA_NUM(2.0) a float, FA_NUM(true) and an fa_scalar stay what they are. */
+/* FA_NUM(2) is an integer, FA_NUM(2.0) a float, FA_NUM((bool)true) a bool (true alone is an int in C11), and an fa_scalar
+ * stays what it is. */
 #define FA_NUM(x) (_Generic((x), bool: fa_scalar_of_bool, float: fa_scalar_of_float, double: fa_scalar_of_float, \
                             fa_scalar: fa_scalar_of_scalar, default: fa_scalar_of_int)(x))
 #endif

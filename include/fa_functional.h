@@ -1,4 +1,5 @@
-/* Functions of tensors that give several tensors back, which no row of a table does. */
+/* Functions of tensors that no row of a table makes: several results, writes in place that are more than elementwise, numbers where
+ * the rows take tensors. */
 #ifndef FA_FUNCTIONAL_H
 #define FA_FUNCTIONAL_H
 
@@ -18,6 +19,41 @@ FA_API int fa_chunk(fa_tensor *x, int64_t chunks, int dim, fa_tensor **parts, in
 FA_API int fa_split_sizes(fa_tensor *x, const int64_t *sizes, int nsizes, int dim, fa_tensor **parts, int room);
 /* the slices of dim, without it */
 FA_API int fa_unbind(fa_tensor *x, int dim, fa_tensor **parts, int room);
+
+/* ---- Writes in place. They return t, or NULL after an error. Recorded: what is overwritten gets no gradient. The rules are those of
+ * fa_add_ and its kind: no leaf that needs a gradient, no overlapping memory. ---- */
+FA_API fa_tensor *fa_copy_(fa_tensor *t, fa_tensor *from); /* from broadcasts, and may be of another type or on another device */
+FA_API fa_tensor *fa_fill_(fa_tensor *t, fa_scalar value);
+FA_API fa_tensor *fa_zero_(fa_tensor *t);
+FA_API fa_tensor *fa_uniform_(fa_tensor *t, double low, double high); /* [low, high), by the device's default generator, as the next two */
+FA_API fa_tensor *fa_normal_(fa_tensor *t, double mean, double std);
+FA_API fa_tensor *fa_bernoulli_(fa_tensor *t, double p); /* 1 with probability p, else 0 */
+FA_API fa_tensor *fa_scatter_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src);
+FA_API fa_tensor *fa_scatter_value_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_scalar value);
+FA_API fa_tensor *fa_scatter_add_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src);
+FA_API fa_tensor *fa_index_add_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src);
+/* t[indices] = values (or += values): int64 or bool tensors as fa_index takes them, NULL for a whole dimension */
+FA_API fa_tensor *fa_index_put_(fa_tensor *t, fa_tensor *const *indices, int nindices, fa_tensor *values, bool accumulate);
+
+/* ---- Numbers where the rows take tensors ---- */
+FA_API fa_tensor *fa_clamp_scalars(fa_tensor *x, fa_scalar low, fa_scalar high); /* x held within [low, high] */
+FA_API fa_tensor *fa_clamp_scalars_(fa_tensor *x, fa_scalar low, fa_scalar high);
+FA_API fa_tensor *fa_clamp_min(fa_tensor *x, fa_scalar low);
+FA_API fa_tensor *fa_clamp_max(fa_tensor *x, fa_scalar high);
+FA_API fa_tensor *fa_rsub_scalar(fa_tensor *x, fa_scalar s); /* s - x */
+FA_API fa_tensor *fa_rdiv_scalar(fa_tensor *x, fa_scalar s); /* s / x */
+FA_API fa_tensor *fa_rpow_scalar(fa_tensor *x, fa_scalar s); /* s to the power x */
+#ifndef __cplusplus
+#define fa_fill_(t, value) fa_fill_((t), FA_NUM(value))
+#define fa_scatter_value_(t, dim, index, value) fa_scatter_value_((t), (dim), (index), FA_NUM(value))
+#define fa_clamp_scalars(x, low, high) fa_clamp_scalars((x), FA_NUM(low), FA_NUM(high))
+#define fa_clamp_scalars_(x, low, high) fa_clamp_scalars_((x), FA_NUM(low), FA_NUM(high))
+#define fa_clamp_min(x, low) fa_clamp_min((x), FA_NUM(low))
+#define fa_clamp_max(x, high) fa_clamp_max((x), FA_NUM(high))
+#define fa_rsub_scalar(x, s) fa_rsub_scalar((x), FA_NUM(s))
+#define fa_rdiv_scalar(x, s) fa_rdiv_scalar((x), FA_NUM(s))
+#define fa_rpow_scalar(x, s) fa_rpow_scalar((x), FA_NUM(s))
+#endif
 
 #ifdef __cplusplus
 }

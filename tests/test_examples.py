@@ -2,6 +2,9 @@
 """Runs every program of examples/ with and without simulated devices and compares what it prints with tests/examples/.
 
 test-limit: 300
+test-modes: release debug
+
+(With a sanitizer nothing is cached, which examples/memory.c would show.)
 
 tests/examples/NAME.txt is the output without an accelerator, NAME.cuda2.txt with FACULA_SIM=cuda:2. Text is compared letter by
 letter, numbers to one part in 100,000 or one unit of the last printed digit. An example without expectations is a failure.

@@ -82,12 +82,25 @@ static bool keep_written(fai_node *node, fa_tensor *t)
     return true;
 }
 
+/* Conditions are bools: a tensor of numbers in their place is more likely a mistake than meant. */
+static bool mask_is_bool(int row, const fai_operand *operands)
+{
+    const int at = row == FAI_ROW_masked_fill;
+    const fa_tensor *mask = operands[at].tensor;
+    if ((row != FAI_ROW_where && row != FAI_ROW_masked_fill) || !mask || mask->dtype == FA_BOOL || (row == FAI_ROW_where && mask->dtype == FA_UINT8)) return true;
+    if (at) fai_fail(FA_ERR_RUNTIME, "masked_fill", "masked_fill_ only supports boolean masks, but got mask with dtype %s. Compare first: fa_ne_scalar(mask, 0).",
+                     fa_dtype_name((fa_dtype)mask->dtype));
+    else fai_fail(FA_ERR_RUNTIME, "where", "where expected condition to be a boolean tensor, but got a tensor with dtype %s. Compare first: fa_ne_scalar(condition, 0).",
+                  fai_dtype_title((fa_dtype)mask->dtype));
+    return false;
+}
+
 static bool operands_there(const fai_row_api *api, int n, const fai_operand *operands)
 {
     static const char *const names[] = {"x", "y", "z"};
     for (int i = 0; i < n; i++)
         if (!operands[i].tensor && !operands[i].scalar.kind) return fai_check(api->name, names[i], NULL);
-    return true;
+    return mask_is_bool(api->row, operands);
 }
 
 /* Numbers alone, as in y - 1 of the derivative of pow(x, 0.1): in float64, where the default type would round them. */
@@ -125,17 +138,8 @@ static bool check_in_place(const fai_row_api *api, int n, const fai_operand *ope
 {
     const fa_tensor *tensors[3] = {NULL};
     fa_tensor *t = operands[0].tensor;
-    int64_t size[FA_MAX_DIMS];
-    int ndim;
-    for (int i = 0; i < n; i++) tensors[i] = operands[i].tensor;
-    if (!fai_in_place_check(api->name, t) || !fai_broadcast(api->name, n, tensors, &ndim, size)) return false;
-    if (!same_shape(t, ndim, size)) {
-        char a[160], b[160];
-        fai_text_shape(a, sizeof a, t->ndim, t->size);
-        fai_text_shape(b, sizeof b, ndim, size);
-        fai_fail(FA_ERR_RUNTIME, api->name, "output with shape %s doesn't match the broadcast shape %s. An in-place op can't make its tensor larger.", a, b);
-        return false;
-    }
+    for (int i = 1; i < n; i++) tensors[i - 1] = operands[i].tensor;
+    if (!fai_in_place_check(api->name, t) || !fai_fits(api->name, t, n - 1, tensors)) return false;
     fa_dtype result = fai_result_type(n, operands);
     if (api->types == FAI_TYPES_FLOAT && !fai_is_float(result)) result = fa_default_dtype();
     bool fits = (!fai_is_float(result) || fai_is_float(t->dtype)) && (result == FA_BOOL || t->dtype != FA_BOOL);
@@ -164,7 +168,14 @@ fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands,
         fai_node *node = node_of_write(api, noperands, operands, params);
         if (!node || !keep_written(node, t) || !fai_in_place_begin(t, node, &write)) return fai_node_unref(node), NULL;
     }
-    if (!fai_row_into(api->name, row, t, noperands, operands, params)) return fai_in_place_cancel(&write), NULL;
+    FA_SCOPE;
+    fai_operand apart[3];
+    bool ok = true;
+    for (int i = 0; i < noperands; i++) {
+        apart[i] = operands[i];
+        ok = ok && (i == 0 || fai_separate(api->name, t, &apart[i].tensor));
+    }
+    if (!ok || !fai_row_into(api->name, row, t, noperands, apart, params)) return fai_in_place_cancel(&write), NULL;
     fai_in_place_done(t, &write);
     return t;
 }

@@ -58,6 +58,11 @@ fa_dtype fai_result_type(int noperands, const fai_operand *operands);   /* torch
  * line that mends it. */
 bool fai_same_device(const char *op, int n, const char *const *names, fa_tensor *const *tensors, bool scalars_pass);
 bool fai_check_dtype(const char *op, const char *argument, const fa_tensor *t, bool ok, const char *allowed);
+/* What tensors broadcast to must be the shape of t, which is written in place. */
+bool fai_fits(const char *op, const fa_tensor *t, int n, const fa_tensor *const *tensors);
+/* An operand that shares memory with what is written, but not element for element: dense ones are refused, as in torch; of others a
+ * copy is read, which takes *operand's place in the current scope. */
+bool fai_separate(const char *op, const fa_tensor *written, fa_tensor **operand);
 /* An output may not overlap itself (expanded tensors). */
 bool fai_check_writable(const char *op, const fa_tensor *t);
 

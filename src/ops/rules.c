@@ -110,3 +110,45 @@ bool fai_check_writable(const char *op, const fa_tensor *t)
         }
     return true;
 }
+
+bool fai_fits(const char *op, const fa_tensor *t, int n, const fa_tensor *const *tensors)
+{
+    const fa_tensor *all[4] = {t};
+    int64_t size[FA_MAX_DIMS];
+    int ndim;
+    for (int i = 0; i < n; i++) all[i + 1] = tensors[i];
+    if (!fai_broadcast(op, n + 1, all, &ndim, size)) return false;
+    if (t->ndim == ndim && memcmp(t->size, size, (size_t)ndim * sizeof *size) == 0) return true;
+    char a[160], b[160];
+    fai_text_shape(a, sizeof a, t->ndim, t->size);
+    fai_text_shape(b, sizeof b, ndim, size);
+    fai_fail(FA_ERR_RUNTIME, op, "output with shape %s doesn't match the broadcast shape %s. An in-place op can't make its tensor larger.", a, b);
+    return false;
+}
+
+static bool same_elements(const fa_tensor *a, const fa_tensor *b)
+{
+    bool same = a->offset == b->offset && a->ndim == b->ndim && a->dtype == b->dtype;
+    for (int i = 0; same && i < a->ndim; i++) same = a->size[i] == b->size[i] && (a->stride[i] == b->stride[i] || a->size[i] == 1);
+    return same;
+}
+
+bool fai_separate(const char *op, const fa_tensor *written, fa_tensor **operand)
+{
+    fa_tensor *t = *operand;
+    int64_t low, high, from, to;
+    if (!t || t->buffer != written->buffer || same_elements(t, written)) return true;
+    fai_span(written, &low, &high);
+    fai_span(t, &from, &to);
+    const int64_t bytes = (int64_t)fa_dtype_size((fa_dtype)t->dtype), wide = (int64_t)fa_dtype_size((fa_dtype)written->dtype);
+    if ((t->offset + from) * bytes >= (written->offset + high) * wide || (written->offset + low) * wide >= (t->offset + to) * bytes) return true;
+    if (FAI_HAS(t, FAI_CONTIGUOUS) && FAI_HAS(written, FAI_CONTIGUOUS)) {
+        fai_fail(FA_ERR_RUNTIME, op,
+                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the "
+                 "tensor before performing the operation. (In C: fa_clone.)");
+        return false;
+    }
+    fa_tensor *copy = fai_empty_like(op, t);
+    *operand = copy;
+    return copy && fai_copy(op, copy, t);
+}
