@@ -261,6 +261,7 @@ static fa_tensor *spread_loss(fa_tensor *log_p, fa_tensor *target, fa_tensor *we
 
 fa_tensor *fai_cross_entropy(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const char *reduction, int64_t ignore_index,
                              double label_smoothing) {
+    FAI_CALLED("cross_entropy");
     if (!check_cross_entropy(x, target, weight, reduction, label_smoothing)) return NULL;
     if (fai_same_shape(x, target)) return with_probabilities(x, target, weight, reduction, ignore_index, label_smoothing);
     const int class_dim = x->ndim == 1 ? 0 : 1;

@@ -60,6 +60,7 @@ static inline void fai_unref(void *object) { if (object && --((fai_object *)obje
 typedef struct fai_thread {
     bool grad_off, inference, anomaly, tracking_off;
     bool error_pending;
+    const char *called;                 /* FAI_CALLED: the function whose name errors carry */
     int16_t current_device[16];         /* by type */
     fa_device default_device;           /* all zero: the process-wide one */
     int device_depth;
@@ -82,6 +83,17 @@ static inline void *fai_return(void *object)
     if (o && o->owner == &fai_tls && o->slot && fai_tls.nmarks && o->slot > fai_tls.marks[fai_tls.nmarks - 1]) fa_keep(object);
     return object;
 }
+
+/* FAI_CALLED("cross_entropy"); for the rest of the block errors carry this name, of the function that the user called, and not those
+ * of the functions that it is made of. The outermost wins. */
+static inline const char *fai_called_begin(const char *op)
+{
+    const char *was = fai_tls.called;
+    if (!was) fai_tls.called = op;
+    return was;
+}
+static inline void fai_called_end(const char *const *was) { fai_tls.called = *was; }
+#define FAI_CALLED(op) __attribute__((cleanup(fai_called_end), unused)) const char *const FA_JOIN(fai_called_, __LINE__) = fai_called_begin(op)
 
 /* ---- threads.c ---- */
 /* body(context, begin, end) over pieces of [0, n), none smaller than grain, on the pool and the calling thread; pieces never

@@ -19,7 +19,7 @@ static void keep_first(fa_code code, const char *op, const char *format, va_list
 void *fai_fail(fa_code code, const char *op, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    keep_first(code, op, format, arguments);
+    keep_first(code, fai_tls.called ? fai_tls.called : op, format, arguments);
     va_end(arguments);
     return NULL;
 }

@@ -34,7 +34,7 @@ static bool run_on_device(int kernel, fa_plan *plan, fa_tensor *const *operands,
         buffers[k] = operands[k]->buffer;
         offsets[k] = operands[k]->offset * (int64_t)fa_dtype_size((fa_dtype)operands[k]->dtype);
     }
-    return fai_device_launch(operands[0]->device, kernel, plan, buffers, offsets, op);
+    return fai_device_launch(operands[0]->device, kernel, plan, buffers, offsets, fai_tls.called ? fai_tls.called : op);
 }
 
 bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const char *op)
