@@ -8,7 +8,6 @@
 #include "../ops/ops.h"
 #include <fa_autograd.h>
 
-#define FAI_NODE_OUTPUTS 1  /* differentiable results of an op; second results carry no gradient */
 
 /* What is known of an input without keeping it: backward needs its shape and dtype. */
 typedef struct fai_meta { uint8_t ndim, dtype; fa_device device; int64_t size[FA_MAX_DIMS]; } fai_meta;

@@ -28,7 +28,6 @@ typedef struct task {
     bool pruned, create_graph, retain_graph;
     fa_tensor *const *inputs;         /* the tensors asked for */
     fa_tensor **captured;             /* where their gradients go; NULL: to their .grad */
-    int ncaptured;
 } task;
 
 /* Makes room for one more; few is the array's place in the task, which is not the heap's to give back. */
@@ -451,7 +450,6 @@ static bool search_below(task *t, int n)
 static bool run(task *t, fa_tensor *const *roots, fa_tensor *const *gradients, int nroots, fa_tensor *const *inputs, int ninputs)
 {
     const bool was_off = fai_tls.grad_off, was_inference = fai_tls.inference;
-    fai_tls.backward_depth++;
     t->inputs = inputs;
     bool ok = set_targets(t, inputs, ninputs) && (!t->pruned || search_below(t, ninputs));
     fai_tls.grad_off = !t->create_graph;
@@ -459,7 +457,6 @@ static bool run(task *t, fa_tensor *const *roots, fa_tensor *const *gradients, i
     for (int i = 0; ok && i < nroots; i++) ok = start(t, roots[i], gradients ? gradients[i] : NULL, i);
     ok = ok && drain(t);
     fai_tls.grad_off = was_off, fai_tls.inference = was_inference;
-    fai_tls.backward_depth--;
     clean_up(t);
     return ok;
 }
@@ -508,7 +505,7 @@ bool fa_grad_of_with(fa_tensor *const *outputs, int noutputs, fa_tensor *const *
     if (fai_refuse_pending("grad")) return false;
     task t;
     begin(&t, options->create_graph, options->retain_graph);
-    t.pruned = true, t.captured = grads, t.ncaptured = ninputs;
+    t.pruned = true, t.captured = grads;
     bool ok = run(&t, outputs, options->grad_outputs, noutputs, inputs, ninputs);
     for (int i = 0; i < ninputs; i++) {
         /* the same input asked for twice: targets keep the last, so look for its first */

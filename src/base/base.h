@@ -58,7 +58,7 @@ static inline void fai_unref(void *object) { if (object && --((fai_object *)obje
 
 /* ---- the thread's own state; one struct, so that the hot path finds all of it behind one address ---- */
 typedef struct fai_thread {
-    bool grad_off, inference, anomaly, tracking_off;
+    bool grad_off, inference, anomaly;
     bool error_pending;
     const char *called;                 /* FAI_CALLED: the function whose name errors carry */
     int16_t current_device[16];         /* by type */
@@ -68,9 +68,6 @@ typedef struct fai_thread {
     uint32_t nowned, owned_room;
     uint32_t *marks, nmarks, marks_room;/* where each open scope begins */
     uint32_t failed_scopes;             /* scopes that could not be opened: closes to ignore */
-    int backward_depth;
-    uint64_t sequence;                  /* of the next graph node */
-    void *room[8];                      /* one pointer for each floor's own free lists */
     fa_error error;
 } fai_thread;
 extern __thread fai_thread fai_tls __attribute__((tls_model("initial-exec")));

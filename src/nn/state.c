@@ -20,7 +20,7 @@ fa_tensors *fa_state_dict(fa_module *m)
 }
 
 /* The errors of a load, in torch's order and words: missing, unexpected, then sizes. */
-typedef struct loading { const fa_tensors *state; bool apply, strict; fai_text missing, sizes; int64_t used; } loading;
+typedef struct loading { const fa_tensors *state; bool apply; fai_text missing, sizes; int64_t used; } loading;
 
 static bool load_one(void *context, const char *path, fa_module *owner, fai_entry *entry)
 {
@@ -70,7 +70,7 @@ bool fa_load_state_dict(fa_module *m, const fa_tensors *state, bool strict)
     if (!state) return fai_fail(FA_ERR_TYPE, "load_state_dict", "argument 'state' is NULL: named tensors are needed"), false;
     FA_SCOPE;
     FA_NO_GRAD;
-    loading l = {.state = state, .strict = strict};
+    loading l = {.state = state};
     fai_text unexpected = {0};
     fai_walk(m, load_one, &l);
     if (strict) list_unexpected(m, state, &unexpected);

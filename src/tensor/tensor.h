@@ -13,7 +13,7 @@ typedef struct fai_cell { int32_t refs; uint32_t version; } fai_cell;
 /* What few tensors have: hooks, the retained gradient's wish, the base that a view was taken from. */
 typedef struct fai_extra fai_extra;
 
-enum { FAI_REQUIRES_GRAD = 1, FAI_CONTIGUOUS = 2, FAI_RETAIN_GRAD = 4, FAI_INFERENCE = 8, FAI_PARAMETER = 16, FAI_MULTI_VIEW = 32, FAI_WRAPPED_NUMBER = 64,
+enum { FAI_REQUIRES_GRAD = 1, FAI_CONTIGUOUS = 2, FAI_RETAIN_GRAD = 4, FAI_INFERENCE = 8, FAI_PARAMETER = 16, FAI_MULTI_VIEW = 32,
        FAI_NO_GRAD_VIEW = 128 };
 
 struct fa_tensor {
