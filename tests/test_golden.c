@@ -1,8 +1,8 @@
 /* Every operator against PyTorch: results, result types, derivatives of first and second order, over element types and the ways
- * inputs lie in memory, from tests/golden/ops.golden.gz. In-place forms run on the same cases. With FACULA_SIM everything runs
+ * inputs lie in memory, from all files tests/golden/<room>.golden.gz. In-place forms run on the same cases. With FACULA_SIM everything runs
  * on a device too, and what promises equal bits is compared with the CPU bit for bit.
  *
- *     test_golden [op ...]      only these operators, every failure in full
+ *     test_golden [op ...]      only these operators, every failure in full; GOLDEN names one file instead of all
  *
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "support/calls.h"
 #include <float.h>
+#include <glob.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ typedef struct run {
 } run;
 
 static long passed, failed;
+static const char *path; /* of the file that is read */
 static long failed_of_op;
 static char last_op[48];
 static int chosen;
@@ -42,7 +44,7 @@ static bool fail(const run *r, const char *format, ...) {
         failed_of_op = 0;
     }
     if (++failed_of_op > 3 && !chosen) return false;
-    printf("FAILED %s%s (line %d) %s layout %c on %s: ", r->c->op, r->in_place ? "_" : "", r->c->line,
+    printf("FAILED %s%s (%s:%d) %s layout %c on %s: ", r->c->op, r->in_place ? "_" : "", path, r->c->line,
            r->type ? fa_dtype_name(r->type) : "-", r->layout, fa_device_text(r->device));
     va_list list;
     va_start(list, format);
@@ -287,28 +289,39 @@ static bool wanted(const char *op, int argc, char **argv) {
     return argc < 2;
 }
 
-int main(int argc, char **argv) {
-    const char *path = getenv("GOLDEN") ? getenv("GOLDEN") : "tests/golden/ops.golden.gz";
-    const fa_device device = getenv("FACULA_SIM") ? FA_CUDA(0) : FA_CPU;
+static bool run_file(int argc, char **argv, fa_device device) {
     static golden_case c;
     golden_file file;
-    chosen = argc > 1;
-    if (!golden_open(&file, path)) return printf("%s can't be read: run from the root of the source\n", path), 1;
+    if (!golden_open(&file, path)) return printf("FAILED %s can't be read\n", path), false;
     for (; golden_next(&file, &c); golden_free(&c)) {
         const golden_call *call_of = golden_find_call(c.op);
         if (!wanted(c.op, argc, argv) || (c.seeded && device.type != FA_DEVICE_CPU)) continue;
         if (!call_of) {
-            if (strcmp(last_op, c.op) != 0) printf("FAILED %s (line %d): no such operator in the tables\n", c.op, c.line);
+            if (strcmp(last_op, c.op) != 0) printf("FAILED %s (%s:%d): no such operator in the tables\n", c.op, path, c.line);
             snprintf(last_op, sizeof last_op, "%s", c.op);
             failed++;
         } else {
             run_case(&c, call_of, device);
         }
     }
-    if (failed_of_op > 3 && !chosen) printf("  %s: %ld more\n", last_op, failed_of_op - 3);
-    if (file.damaged) printf("FAILED line %d of %s can't be read\n", file.line, path), failed++;
+    if (file.damaged) printf("FAILED %s:%d can't be read\n", path, file.line);
     golden_free(&c);
     golden_close(&file);
+    return !file.damaged;
+}
+
+int main(int argc, char **argv) {
+    const char *pattern = getenv("GOLDEN") ? getenv("GOLDEN") : "tests/golden/*.golden.gz";
+    const fa_device device = getenv("FACULA_SIM") ? FA_CUDA(0) : FA_CPU;
+    glob_t files;
+    chosen = argc > 1;
+    if (glob(pattern, 0, NULL, &files) != 0) return printf("no file %s: run from the root of the source\n", pattern), 1;
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        path = files.gl_pathv[i];
+        if (!run_file(argc, argv, device)) failed++;
+    }
+    globfree(&files);
+    if (failed_of_op > 3 && !chosen) printf("  %s: %ld more\n", last_op, failed_of_op - 3);
     failed += fa_finish("test_golden");
     printf("%ld passed, %ld failed\n", passed, failed);
     return failed > 0 || passed == 0;

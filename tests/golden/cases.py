@@ -19,6 +19,12 @@ lines = []
 seen = {}
 
 
+def begin():
+    """A new file."""
+    lines.clear()
+    seen.clear()
+
+
 class Numbers:
     """The generator that the C test repeats: a 64-bit linear congruence, its upper 24 bits."""
 

@@ -32,6 +32,7 @@ CANCELS = {"addcmul": 12.0, "addcdiv": 21.0, "kl_div_element": 4.0}
 
 
 def torch_function(row):
+    """A row is found in torch by its name, or by ELEMENTWISE."""
     if row.name in ELEMENTWISE:
         return ELEMENTWISE[row.name]
     f = getattr(torch, row.name, None) or getattr(nnf, row.name, None)
@@ -159,4 +160,3 @@ def promotion():
 def make(table):
     for row in table:
         row_cases(row)
-    promotion()
