@@ -49,6 +49,18 @@ void fai_object_init(void *object, fai_kind kind);            /* refs = 1, owned
 void fai_set_destructor(fai_kind kind, void (*destroy)(void *object));
 bool fai_scope_add(void *object, const char *op);             /* hands the reference to the innermost scope; on failure drops it */
 void fai_scope_take(void *object);                            /* the caller owns the scope's reference from now on */
+/* The seam to a language whose objects these are too. All of it is zero in a C program. Set once, at load, before any object is made. */
+typedef struct fai_face {
+    void *types[FAI_KIND_COUNT];        /* what object.type is at birth */
+    void *parameter_type;               /* and what it becomes when a plain tensor becomes a module's parameter */
+    void (*dealloc)(void *object);      /* the last reference of an object with a type is gone; ends in fai_end */
+    void *(*new_module)(const char *name); /* memory of a module, zeroed, type and count set; name: the layer's, "Linear" */
+    void (*free_module)(void *module);
+    void *(*unlock)(void);              /* around long work and waits: other threads of that language may run */
+    void (*lock)(void *state);
+} fai_face;
+extern fai_face fai_other_face;
+void fai_end(void *object);                                   /* what fai_destroy does where there is no type */
 static inline void *fai_ref(void *object) { if (object) ((fai_object *)object)->refs++; return object; }
 void fai_destroy(void *object);
 void fai_close_all_scopes(void);                              /* this thread's, the root scope too */

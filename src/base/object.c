@@ -26,12 +26,20 @@ void fai_object_init(void *object, fai_kind kind) {
     fai_object *o = object;
     memset(o, 0, sizeof *o);
     o->refs = 1;
+    o->type = fai_other_face.types[kind];
     o->kind = (uint8_t)kind;
 }
 
 void fai_set_destructor(fai_kind kind, void (*destroy)(void *object)) { atomic_store(&destructors[kind], destroy); }
 
+fai_face fai_other_face;
+
 void fai_destroy(void *object) {
+    if (((fai_object *)object)->type) fai_other_face.dealloc(object);
+    else fai_end(object);
+}
+
+void fai_end(void *object) {
     void (*destroy)(void *) = atomic_load_explicit(&destructors[((fai_object *)object)->kind], memory_order_relaxed);
     if (destroy) destroy(object);
 }

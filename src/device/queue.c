@@ -132,10 +132,23 @@ static bool wait_locked(fai_dev *dev, const char *op) {
     return fine;
 }
 
-bool fai_queue_wait(fai_dev *dev, const char *op) {
+/* Whoever waits lets another language's threads run, and takes their lock again only when it has given the queue's back: somebody
+ * who holds theirs may be waiting for it. */
+static void *lock_queue(fai_dev *dev) {
+    void *state = fai_other_face.unlock ? fai_other_face.unlock() : NULL;
     pthread_mutex_lock(&dev->queue_lock);
-    bool fine = wait_locked(dev, op);
+    return state;
+}
+
+static void unlock_queue(fai_dev *dev, void *state) {
     pthread_mutex_unlock(&dev->queue_lock);
+    if (fai_other_face.lock) fai_other_face.lock(state);
+}
+
+bool fai_queue_wait(fai_dev *dev, const char *op) {
+    void *state = lock_queue(dev);
+    bool fine = wait_locked(dev, op);
+    unlock_queue(dev, state);
     return fine;
 }
 
@@ -225,11 +238,11 @@ bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t 
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
     count(&dev->count.to_device);
-    pthread_mutex_lock(&dev->queue_lock);
+    void *state = lock_queue(dev);
     bool fine = bytes <= STAGE_MOST
                     ? copy_aside(dev, to->address + offset, host, bytes, op)
                     : copy_and_wait(dev, FA_COPY_TO_DEVICE, to->address + offset, (void *)(uintptr_t)host, bytes, op);
-    pthread_mutex_unlock(&dev->queue_lock);
+    unlock_queue(dev, state);
     return fine;
 }
 
@@ -240,9 +253,9 @@ bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes,
     fai_dev *dev = fai_dev_get(from->device, op);
     if (!dev) return false;
     count(&dev->count.to_host);
-    pthread_mutex_lock(&dev->queue_lock);
+    void *state = lock_queue(dev);
     bool fine = copy_and_wait(dev, FA_COPY_TO_HOST, from->address + offset, host, bytes, op);
-    pthread_mutex_unlock(&dev->queue_lock);
+    unlock_queue(dev, state);
     return fine;
 }
 

@@ -2,33 +2,52 @@
 #include "module.h"
 #include <string.h>
 
-static void destroy_module(void *object)
+void fai_module_clear(fa_module *m)
 {
-    fa_module *m = object;
     for (int i = 0; i < m->nentries; i++) {
         fai_unref(m->entries[i].object);
         fai_free(FAI_TAG_TEXT, m->entries[i].name, strlen(m->entries[i].name) + 1);
     }
     fai_free(FAI_TAG_OBJECT, m->entries, (size_t)m->room * sizeof *m->entries);
     if (m->data_bytes) fai_free(FAI_TAG_OBJECT, m->data, m->data_bytes);
-    else if (m->type->release) m->type->release(m->data);
-    fai_free(FAI_TAG_OBJECT, m, sizeof *m);
+    else if (m->type && m->type->release) m->type->release(m->data);
+    m->entries = NULL, m->nentries = m->room = 0;
+    m->data = NULL, m->data_bytes = 0;
+}
+
+static void destroy_module(void *object)
+{
+    fai_module_clear(object);
+    if (fai_other_face.free_module) fai_other_face.free_module(object);
+    else fai_free(FAI_TAG_OBJECT, object, sizeof(fa_module));
 }
 
 __attribute__((constructor)) static void set_up(void) { fai_set_destructor(FAI_MODULE, destroy_module); }
 
-fa_module *fai_module_make(const fa_module_type *type, size_t data_bytes)
+bool fai_module_init(fa_module *m, const fa_module_type *type, size_t data_bytes)
 {
-    fa_module *m = fai_calloc(FAI_TAG_OBJECT, sizeof *m);
-    if (!m) return fai_fail_memory(type->name, sizeof *m);
-    fai_object_init(m, FAI_MODULE);
+    m->object.kind = FAI_MODULE;
     m->type = type;
     m->training = true;
-    if (data_bytes && !(m->data = fai_calloc(FAI_TAG_OBJECT, data_bytes))) {
-        fai_free(FAI_TAG_OBJECT, m, sizeof *m);
-        return fai_fail_memory(type->name, data_bytes);
-    }
+    if (data_bytes && !(m->data = fai_calloc(FAI_TAG_OBJECT, data_bytes))) return fai_fail_memory(type->name, data_bytes), false;
     m->data_bytes = data_bytes;
+    return true;
+}
+
+static fa_module *allocate(const char *name)
+{
+    if (fai_other_face.new_module) return fai_other_face.new_module(name);
+    fa_module *m = fai_calloc(FAI_TAG_OBJECT, sizeof *m);
+    if (!m) return fai_fail_memory(name, sizeof *m);
+    fai_object_init(m, FAI_MODULE);
+    return m;
+}
+
+fa_module *fai_module_make(const fa_module_type *type, size_t data_bytes)
+{
+    fa_module *m = allocate(type->name);
+    if (!m) return NULL;
+    if (!fai_module_init(m, type, data_bytes)) return fai_unref(m), NULL;
     return fai_scope_add(m, type->name) ? m : NULL;
 }
 

@@ -24,12 +24,16 @@ struct fa_module {
     bool training;
     void *data;          /* of a row's layer: its arguments, data_bytes long */
     size_t data_bytes;
+    void *host;          /* Python's: hooks and the like */
 };
 
 static inline fa_tensor *fai_slot(const fa_module *m, int i) { return m->entries[i].object; }
 
 /* ---- module.c ---- */
 fa_module *fai_module_make(const fa_module_type *type, size_t data_bytes); /* data zeroed; in the scope */
+/* The same into memory that is there: zeroed, its first two words set. What fai_module_clear ends. */
+bool fai_module_init(fa_module *m, const fa_module_type *type, size_t data_bytes);
+void fai_module_clear(fa_module *m);
 fai_entry *fai_find_entry(const fa_module *m, const char *name, size_t length);
 bool fai_module_check(const char *op, const fa_module *m);
 

@@ -37,6 +37,33 @@ static bool run_on_device(int kernel, fa_plan *plan, fa_tensor *const *operands,
     return fai_device_launch(operands[0]->device, kernel, plan, buffers, offsets, fai_tls.called ? fai_tls.called : op);
 }
 
+enum { LONG_WORK = 1 << 15 }; /* elements in all views: from about 20 us of work on, another language's threads may run meanwhile */
+
+static bool is_long(const fa_plan *plan, int n)
+{
+    int64_t elements = 0;
+    for (int k = 0; k < n; k++) {
+        if (plan->view[k].kind != FA_VIEW_TENSOR) continue;
+        int64_t size = 1;
+        for (int i = 0; i < plan->view[k].ndim; i++) size *= plan->view[k].size[i];
+        elements += size;
+    }
+    return elements >= LONG_WORK;
+}
+
+/* Those threads may drop a tensor that the kernel reads: it keeps the buffers, whose counts are atomic. */
+static void run_unlocked(fai_cpu_kernel run, fa_plan *plan, fa_tensor *const *operands, int n, char **pointers)
+{
+    fai_buffer *held[8] = {NULL};
+    for (int k = 0; k < n; k++)
+        if (operands[k]) held[k] = fai_buffer_ref(operands[k]->buffer);
+    void *state = fai_other_face.unlock();
+    run(plan, pointers);
+    fai_other_face.lock(state);
+    for (int k = 0; k < n; k++)
+        if (held[k]) fai_buffer_unref(held[k]);
+}
+
 bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const char *op)
 {
     if (!fai_on_cpu(operands[0])) return run_on_device(kernel, plan, operands, n, op);
@@ -48,7 +75,8 @@ bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const
         fai_fail(FA_ERR_UNSUPPORTED, op, "the kernel %s has no form for the CPU", fai_kernels[kernel].name);
         return false;
     }
-    run(plan, pointers);
+    if (FAI_UNLIKELY(fai_other_face.unlock != NULL) && is_long(plan, n)) run_unlocked(run, plan, operands, n, pointers);
+    else run(plan, pointers);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* Making and describing tensors: the view of a buffer. A tensor is 300 bytes and comes from the thread's free list; only its
+/* Making and describing tensors: the view of a buffer. A tensor is 330 bytes and comes from the thread's free list; only its
  * buffer is counted atomically. */
 #include "tensor.h"
 #include <fa_autograd.h>
@@ -9,12 +9,15 @@ enum { FREE_TENSORS = 256 };
 typedef struct free_list { fa_tensor *first; int count; } free_list;
 static __thread free_list spare __attribute__((tls_model("initial-exec")));
 
+/* The collector's head lies before the tensor. */
+static void free_tensor(fa_tensor *t) { fai_free(FAI_TAG_OBJECT, (char *)t - FAI_HEAD, FAI_HEAD + sizeof *t); }
+
 static void drop_spare(void)
 {
     while (spare.first) {
         fa_tensor *t = spare.first;
         spare.first = t->base;
-        fai_free(FAI_TAG_OBJECT, t, sizeof *t);
+        free_tensor(t);
     }
     spare.count = 0;
 }
@@ -36,7 +39,7 @@ static void destroy_tensor(void *object)
         spare.first = t;
         spare.count++;
     } else {
-        fai_free(FAI_TAG_OBJECT, t, sizeof *t);
+        free_tensor(t);
     }
     fai_unref(base);
 }
@@ -55,12 +58,15 @@ static fa_tensor *new_tensor(const char *op)
         spare.first = t->base;
         spare.count--;
     } else {
-        t = fai_alloc(FAI_TAG_OBJECT, sizeof *t);
-        if (!t) return fai_fail_memory(op, sizeof *t);
+        char *block = fai_alloc(FAI_TAG_OBJECT, FAI_HEAD + sizeof *t);
+        if (!block) return fai_fail_memory(op, FAI_HEAD + sizeof *t);
+        memset(block, 0, FAI_HEAD);
+        t = (fa_tensor *)(block + FAI_HEAD);
     }
     fai_object_init(t, FAI_TENSOR);
     t->offset = 0, t->output = 0, t->view_version = 0;
     t->buffer = NULL, t->cell = NULL, t->node = NULL, t->accumulator = NULL, t->grad = NULL, t->base = NULL, t->extra = NULL;
+    t->attributes = NULL, t->weak = NULL;
     return t;
 }
 

@@ -32,7 +32,9 @@ struct fa_tensor {
     fa_tensor *grad;
     fa_tensor *base;            /* of a differentiable view: never a view itself */
     fai_extra *extra;
+    void *attributes, *weak;    /* Python's: the attributes that a user set, weak references */
 };
+enum { FAI_HEAD = 16 };         /* bytes before each tensor, zero: the head that Python's collector wants there */
 
 #define FAI_HAS(t, flag) (((t)->object.flags & (flag)) != 0)
 static inline void *fai_host(const fa_tensor *t) { return (char *)fai_buffer_host(t->buffer) + t->offset * (int64_t)fa_dtype_size((fa_dtype)t->dtype); }
