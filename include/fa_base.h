@@ -83,6 +83,14 @@ typedef struct fa_shape {
 #define FA_DIMS(...) FA_SHAPE(__VA_ARGS__)
 #define FA_SHAPE_0D ((fa_shape){0, {0}})
 #endif
+/* Scale factors, one for all dimensions or one each: FA_FACTORS(2), FA_FACTORS(1.5, 2). */
+typedef struct fa_factors {
+    int32_t n;
+    double factor[3];
+} fa_factors;
+#ifndef __cplusplus
+#define FA_FACTORS(...) ((fa_factors){(int32_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), {__VA_ARGS__}})
+#endif
 FA_API fa_shape fa_shape_of(int ndim, const int64_t *sizes); /* the same for sizes known at run time, and for C++ */
 
 /* Optional arguments: fa_sgd(net, .lr = 0.1). Later initialisers override the defaults, silently in the user's code. The result lies

@@ -61,6 +61,8 @@ static void layers_print_as_torch_prints_them(void **state)
     prints_as(fa_nn_hardtanh(), "Hardtanh(min_val=-1.0, max_val=1.0)");
     prints_as(fa_nn_softmax(1), "Softmax(dim=1)");
     prints_as(fa_nn_log_softmax(-1), "LogSoftmax(dim=-1)");
+    prints_as(fa_nn_mse_loss(), "MSELoss()");
+    prints_as(fa_nn_bce_with_logits_loss(.reduction = "sum"), "BCEWithLogitsLoss()");
     prints_as(fa_sequential(fa_nn_linear(1, 2), fa_nn_relu(), fa_sequential(fa_nn_linear(2, 1))),
               "Sequential(\n  (0): Linear(in_features=1, out_features=2, bias=True)\n  (1): ReLU()\n  (2): Sequential(\n"
               "    (0): Linear(in_features=2, out_features=1, bias=True)\n  )\n)");
@@ -156,6 +158,28 @@ static void a_batch_is_counted_and_averaged(void **state)
     assert_false(fa_failed());
 }
 
+/* ---- layers of two inputs ---- */
+
+static void losses_are_layers(void **state)
+{
+    (void)state;
+    FA_SCOPE;
+    fa_tensor *x = fa_floats(1, 2), *y = fa_floats(0, 4);
+    assert_true(fa_item(fa_call(fa_nn_mse_loss(), x, y)) == 2.5);
+    assert_true(fa_item(fa_call(fa_nn_l1_loss(.reduction = "sum"), x, y)) == 3);
+    assert_int_equal(fa_numel(fa_call(fa_nn_huber_loss(.reduction = "none"), x, y)), 2);
+    fa_tensor *weight = fa_floats(1, 3);
+    fa_module *loss = fa_nn_cross_entropy_loss(.weight = weight, .reduction = "sum");
+    assert_ptr_equal(fa_get_parameter(loss, "weight"), weight);
+    fa_tensor *logits = fa_zeros(FA_SHAPE(2, 2)), *classes = fa_ints(0, 1);
+    assert_true(fabs(fa_item(fa_call(loss, logits, classes)) - 4 * log(2)) < 1e-6);
+    assert_false(fa_failed());
+    assert_null(fa_call(loss, logits));
+    assert_string_equal(fa_error_take().text, "CrossEntropyLoss.forward() takes 2 inputs but 1 were given");
+    refused(fa_nn_mse_loss(.reduction = "average"), FA_ERR_VALUE, "MSELoss",
+            "reduction must be one of {'mean', 'sum', 'none'}, but got reduction='average'");
+}
+
 /* ---- no memory ---- */
 
 static bool make_some(void)
@@ -199,6 +223,7 @@ int main(void)
         cmocka_unit_test_teardown(arguments_are_checked, clean),
         cmocka_unit_test_teardown(initial_values_are_torchs, clean),
         cmocka_unit_test_teardown(a_batch_is_counted_and_averaged, clean),
+        cmocka_unit_test_teardown(losses_are_layers, clean),
         cmocka_unit_test_teardown(a_layer_that_cannot_be_made_leaves_nothing, clean),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,17 +14,21 @@ import rows
 from rows import RowError
 
 COLUMNS = "name args entries checks forward repr doc".split()
-TYPES = {"int": "int64_t ", "float": "double ", "bool": "bool ", "shape": "fa_shape ", "pair": "fa_shape ", "window": "fa_shape "}
-SHAPES = ("shape", "pair", "window")
-INITS = ("zeros", "ones", "kaiming", "fan_in", "padded")
+# shapes of a fixed number of sides, and whether one number is shown as that many
+SIDES = {"single": (1, True), "pair": (2, True), "triple": (3, True), "window1": (1, False), "window": (2, False), "window3": (3, False)}
+SHAPES = ("shape", *SIDES)
+TYPES = {"int": "int64_t ", "float": "double ", "float?": "double ", "bool": "bool ", "word": "const char *", "factors": "fa_factors ",
+         "tensor?": "fa_tensor *"} | {s: "fa_shape " for s in SHAPES}
+INITS = ("zeros", "ones", "kaiming", "fan_in", "padded", "fill", "within")
+INPUTS = ("x", "y", "z")
 COMPARE = rows.COMPARE
 BINARY = dict(rows.BINARY) | {ast.Mod: "%"}
 
 
 def snake(name):
-    """LeakyReLU -> leaky_relu, BatchNorm2d -> batch_norm2d"""
-    name = name.replace("ReLU", "Relu").replace("SiLU", "Silu")
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    """LeakyReLU -> leaky_relu, BatchNorm2d -> batch_norm2d, MSELoss -> mse_loss"""
+    name = re.sub("([PR]?)ReLU", lambda m: (m.group(1) + "relu").capitalize(), name).replace("SiLU", "Silu")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 class Arg:
@@ -32,8 +36,11 @@ class Arg:
         spec, _, default = text.partition("=")
         self.name, _, self.type = (s.strip() for s in spec.partition(":"))
         self.default = default.strip()
-        if self.type not in TYPES:
-            raise RowError(f"{at}: argument {text!r}: types are {', '.join(TYPES)}")
+        words = re.fullmatch(r"word\((.+)\)", self.type)
+        self.words = words.group(1).split() if words else []
+        self.type = "word" if words else self.type
+        if self.type not in TYPES or (self.type == "word") != bool(words):
+            raise RowError(f"{at}: argument {text!r}: types are {', '.join(TYPES)}; a word has its choices behind it: word(mean sum)")
 
     def declare(self):
         return TYPES[self.type] + self.name
@@ -41,10 +48,21 @@ class Arg:
     def differs(self):
         """C text: the argument is not what it is by default."""
         if self.type in SHAPES:
-            return f"!fai_layer_is(a->{self.name}, {self.default})"
+            return f"a->{self.name}.ndim" if self.default == "none" else f"!fai_layer_is(a->{self.name}, {self.default})"
         if self.type == "bool":
             return f"{'!' if self.default == 'true' else ''}a->{self.name}"
+        if self.type == "word":
+            return f'strcmp(a->{self.name}, "{self.default}") != 0'
+        if self.type == "factors":
+            return f"a->{self.name}.n > 0"
+        if self.type == "float?":
+            return f"a->{self.name} >= 0"
         return f"a->{self.name} != {self.default}"
+
+    def initial(self):
+        """C text: the default, of a shape that the caller leaves out."""
+        given = {"word": f'"{self.default}"', "factors": "{0, {0}}", "float?": "-1", "tensor?": "NULL"} | {s: "{0, {0}}" for s in SHAPES}
+        return given.get(self.type, self.default)
 
 
 class Layer:
@@ -57,23 +75,28 @@ class Layer:
         self.required = [a for a in self.args if not a.default]
         self.options = [a for a in self.args if a.default]
         self.at_arg = {a.name: a for a in self.args}
+        self.stored = [a for a in self.args if a.type != "tensor?"]  # what the module keeps besides its tensors
         self.entries = [self.entry(e.strip()) for e in row["entries"].split(";") if e.strip()]
         self.slots = [name for _, name, _, _, _ in self.entries]
         self.checks = [self.check(c) for c in row["checks"].split(";") if c.strip()]
         self.repr = row["repr"]
-        custom = re.fullmatch(r"@(\w+)", row["forward"])
+        custom = re.fullmatch(r"@(\w+)(?:\(([xyz, ]+)\))?", row["forward"])
         self.custom = custom.group(1) if custom else None
+        names = re.findall(r"\b[xyz]\b", custom.group(2) or "x" if custom else row["forward"])
+        self.inputs = INPUTS[:max(map(INPUTS.index, names)) + 1]
         self.forward = None if custom else self.call(row["forward"], ops)
         self.struct = f"fai_{self.custom or self.snake}_arguments"
 
     def entry(self, text):
-        match = re.fullmatch(r"([PB]) (\w+)\[([^]]*(?:\[\d\][^]]*)*)\] (\w+)(?: if (.*))?|I (\w+)(?: if (.*))?", text)
+        if re.fullmatch(r"B \w+ given", text):
+            return "T", text.split()[1], "", "", "true"
+        match = re.fullmatch(r"([PB]) (\w+)\[([^]]*(?:\[\d\][^]]*)*)\] (\w+(?:\(\w+\))?)(?: if (.*))?|I (\w+)(?: if (.*))?", text)
         if not match:
-            raise RowError(f'{self.at}: entry {text!r} is none of "P name[sizes] init", "B name[sizes] init", "I name"')
+            raise RowError(f'{self.at}: entry {text!r} is none of "P name[sizes] init", "B name[sizes] init", "B name given", "I name"')
         kind, name, sizes, init, condition, counter, counter_condition = match.groups()
         if counter:
             return "I", counter, "", "", self.condition(counter_condition)
-        if init not in INITS or (kind == "B" and init not in ("zeros", "ones")):
+        if init.partition("(")[0] not in INITS or (kind == "B" and init not in ("zeros", "ones")):
             raise RowError(f"{self.at}: initial value {init!r}: {', '.join(INITS)}; of a buffer zeros or ones")
         return kind, name, sizes, init, self.condition(condition)
 
@@ -122,16 +145,19 @@ class Layer:
         function = op.c_name if isinstance(op, gen_ops.Op) else f"fa_{op.name}"
 
         def go(n):
-            if isinstance(n, ast.Name) and n.id in ("x", "none", "training"):
-                return {"x": "x", "none": "NULL", "training": "self->training"}[n.id]
+            if isinstance(n, ast.Name) and n.id in (*INPUTS, "none", "training", "true", "false"):
+                return {"none": "NULL", "training": "self->training"}.get(n.id, n.id)
             if isinstance(n, ast.Name) and n.id in self.slots:
                 return f"fai_slot(self, {self.slots.index(n.id)})"
             if isinstance(n, ast.Name) and n.id in self.at_arg:
-                value = f"a->{n.id}"
-                return f"fai_layer_both({value})" if self.at_arg[n.id].type == "window" else value
+                return f"a->{n.id}"
             if isinstance(n, ast.Constant):
-                return repr(n.value)
-            raise RowError(f"{self.at}: the forward column passes names and numbers, found {ast.unparse(n)!r}")
+                return f'"{n.value}"' if isinstance(n.value, str) else repr(n.value)
+            if isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.USub):
+                return f"-{go(n.operand)}"
+            if isinstance(n, ast.Tuple):
+                return f"fa_shape_of({len(n.elts)}, (const int64_t[]){{{', '.join(go(e) for e in n.elts) or 0}}})"
+            raise RowError(f"{self.at}: the forward column passes names, numbers, words and shapes, found {ast.unparse(n)!r}")
         return f"{function}({', '.join(go(n) for n in tree.args)})"
 
     @property
@@ -149,7 +175,7 @@ def comment(layer):
 def options_macro(layer):
     """fa_nn_conv2d(1, 8, 3, .padding = FA_DIMS(1)): the defaults of the row, overridden by the caller's initialisers."""
     upper = f"FA_NN_{layer.snake.upper()}_DEFAULTS"
-    defaults = ", ".join(f".{a.name} = {'{0, {0}}' if a.type in SHAPES else a.default}" for a in layer.options)
+    defaults = ", ".join(f".{a.name} = {a.initial()}" for a in layer.options)
     front = "".join(f"{a.name}, " for a in layer.required)
     values = "".join(f"FA_DIMS_OF({a.name}), " if a.type in SHAPES else f"({a.name}), " for a in layer.required)
     return (f"#define {upper} {defaults}\n#define fa_nn_{layer.snake}({front}...) \\\n    fa_nn_{layer.snake}_with({values}"
@@ -201,10 +227,10 @@ def internal_header(layers):
     out = [HEAD, "#ifndef FAI_LAYERS_GEN_H\n#define FAI_LAYERS_GEN_H\n\n#include <fa_nn.h>\n"]
     done = {}
     for x in layers:
-        fields = "".join(f"    {a.declare()};\n" for a in x.args)
+        fields = "".join(f"    {a.declare()};\n" for a in x.stored)
         if x.struct in done and done[x.struct] != fields:
             raise RowError(f"{x.at}: layers with one forward function have the same arguments")
-        if x.args and x.struct not in done:
+        if x.stored and x.struct not in done:
             out.append(f"\ntypedef struct {x.struct} {{\n{fields}}} {x.struct};\n")
         done[x.struct] = fields
     out.append("\n" + "".join(f"extern const fa_module_type fai_layer_{x.name};\n" for x in layers) + "\n#endif\n")
@@ -220,8 +246,11 @@ def printed(layer, name):
         return "%lld", f"(long long)a->{name}", ""
     if arg.type == "bool":
         return "%s", f'a->{name} ? "True" : "False"', ""
-    kind = {"float": "float", "window": "window"}.get(arg.type, "tuple")
-    room = 32 if kind == "float" else 192
+    if arg.type == "word":
+        return "%s", f"a->{name}", ""
+    kind = {"float": "float", "float?": "optional", "factors": "factors"}.get(arg.type)
+    kind = kind or ("window" if arg.type in SIDES and not SIDES[arg.type][1] else "tuple")
+    room = 192 if arg.type in SHAPES else 96
     return "%s", name, f"    char {name}[{room}];\n    fai_text_{kind}({name}, sizeof {name}, a->{name});\n"
 
 
@@ -239,21 +268,25 @@ def describe(layer):
         arguments = "".join(f", {printed(layer, v)[1]}" for v in values)
         condition = f"if ({layer.at_arg[name].differs()}) " if name else ""
         parts.append(f'    {condition}fai_layer_describe(text, n, "{text}"{arguments});\n')
-    data = f"    const {layer.struct} *a = self->data;\n" if layer.args else "    (void)self;\n"
+    data = f"    const {layer.struct} *a = self->data;\n" if layer.stored else "    (void)self;\n"
     return (f"static void describe_{layer.snake}(const fa_module *self, char *text, size_t n)\n{{\n{data}{before}"
             + "    if (n) *text = 0;\n" + "".join(parts) + "}\n\n")
 
 
 def forward(layer):
     data = f"    const {layer.struct} *a = self->data;\n" if layer.forward and "a->" in layer.forward else ""
-    call = layer.forward or f"fai_{layer.custom}_layer(self, x)"
+    call = layer.forward or f"fai_{layer.custom}_layer(self, {', '.join(layer.inputs)})"
+    names = ", ".join(f"*{name} = inputs[{i}]" for i, name in enumerate(layer.inputs))
     return (f"static fa_tensor *forward_{layer.snake}(fa_module *self, fa_tensor *const *inputs, int ninputs)\n{{\n{data}"
-            f"    fa_tensor *x = fai_layer_input(self, inputs, ninputs);\n    return x ? {call} : NULL;\n}}\n\n")
+            f"    if (!fai_layer_inputs(self, inputs, ninputs, {len(layer.inputs)})) return NULL;\n"
+            f"    fa_tensor {names};\n    return {call};\n}}\n\n")
 
 
 def make_entry(layer, entry):
     """-> a C expression, false after an error"""
     kind, name, sizes, init, condition = entry
+    if kind == "T":
+        return f'fa_add_buffer(m, "{name}", options->{name}, true)'
     if kind == "I":
         return f'fai_layer_counter(m, "{name}", {condition})'
     whole = layer.at_arg.get(sizes)
@@ -264,14 +297,17 @@ def make_entry(layer, entry):
         ndim, size = str(len(values)), f"(const int64_t[]){{{', '.join(values)}}}"
     if kind == "B":
         return f'fai_layer_buffer(m, "{name}", {condition}, {ndim}, {size}, {1 if init == "ones" else 0})'
-    padding = "a->padding_idx" if init == "padded" else "-1"
-    return f'fai_layer_parameter(m, "{name}", {condition}, {ndim}, {size}, "{init}", {padding})'
+    init, _, number = init.rstrip(")").partition("(")
+    number = f"(double)a->{number}" if number else "0"
+    return f'fai_layer_parameter(m, "{name}", {condition}, {ndim}, {size}, "{init}", {number})'
 
 
 def fill_arguments(layer):
     out = [f"    a->{a.name} = {a.name};\n" for a in layer.required]
     for a in layer.options:
-        if a.type in SHAPES:
+        if a not in layer.stored:
+            continue
+        if a.type in SHAPES and a.default != "none":
             value = f"a->{a.default}" if a.default in layer.at_arg else f"FA_DIMS({a.default})"
             out.append(f"    a->{a.name} = options->{a.name}.ndim ? options->{a.name} : {value};\n")
         else:
@@ -281,8 +317,12 @@ def fill_arguments(layer):
 
 def checks(layer):
     """-> C conditions, each false after an error"""
-    out = [f'fai_layer_pair("{layer.name}", "{a.name}", &a->{a.name}, {"true" if a.type == "pair" else "false"})'
-           for a in layer.args if a.type in ("pair", "window")]
+    out = [f'fai_layer_sides("{layer.name}", "{a.name}", &a->{a.name}, {SIDES[a.type][0]}, {str(SIDES[a.type][1]).lower()})'
+           for a in layer.args if a.type in SIDES]
+    for a in layer.args:
+        if a.words:
+            words = ", ".join(f'"{w}"' for w in a.words)
+            out.append(f'fai_layer_word("{layer.name}", "{a.name}", &a->{a.name}, (const char *const[]){{{words}, NULL}})')
     for condition, message, args in layer.checks:
         shown = {"int": ("%lld", "(long long)a->{}"), "float": ("%g", "a->{}"), "bool": ("%d", "a->{}")}
         fmt, values = [], []
@@ -299,7 +339,7 @@ def constructor(layer):
     name = f"fa_nn_{layer.snake}"
     out = []
     if layer.options:
-        fields = "".join(f", .{a.name} = {a.default}" for a in layer.options if a.type not in SHAPES)
+        fields = "".join(f", .{a.name} = {a.initial()}" for a in layer.options if a.type not in SHAPES)
         out.append(f"{name}_options {name}_defaults(void)\n{{\n"
                    f"    return ({name}_options){{.struct_size = sizeof({name}_options){fields}}};\n}}\n\n")
         front = f"{layer.positional}, " if layer.required else ""
@@ -310,8 +350,10 @@ def constructor(layer):
         out.append(f"fa_module *{name}({layer.positional or 'void'})\n{{\n")
     if not layer.args:
         return "".join(out) + f"    return fai_module_make(&fai_layer_{layer.name}, 0);\n}}\n\n"
-    out.append(f"    fa_module *m = fai_module_make(&fai_layer_{layer.name}, sizeof({layer.struct}));\n    if (!m) return NULL;\n"
-               f"    {layer.struct} *a = m->data;\n{fill_arguments(layer)}")
+    size = f"sizeof({layer.struct})" if layer.stored else "0"
+    out.append(f"    fa_module *m = fai_module_make(&fai_layer_{layer.name}, {size});\n    if (!m) return NULL;\n")
+    if layer.stored:
+        out.append(f"    {layer.struct} *a = m->data;\n{fill_arguments(layer)}")
     steps = checks(layer) + [make_entry(layer, e) for e in layer.entries]
     if not steps:
         return "".join(out) + "    return m;\n}\n\n"
@@ -320,7 +362,7 @@ def constructor(layer):
 
 
 def source(layers):
-    out = [HEAD, '#include "nn/module.h"\n#include "autograd/generated.h"\n\n']
+    out = [HEAD, '#include "nn/module.h"\n#include "autograd/generated.h"\n#include <string.h>\n\n']
     for x in layers:
         described = f", .describe = describe_{x.snake}" if x.repr else ""
         kind = f'const fa_module_type fai_layer_{x.name} = {{.name = "{x.name}", .forward = forward_{x.snake}{described}}};\n\n'

@@ -14,7 +14,7 @@ from rows import RowError
 
 TENSOR = "name args kind backward doc".split()
 C_TYPES = {"tensor": "fa_tensor *", "tensor?": "fa_tensor *", "tensors": "fa_tensor *const *", "int": "int64_t ", "float": "double ",
-           "bool": "bool ", "scalar": "fa_scalar ", "shape": "fa_shape ", "dtype": "fa_dtype ", "device": "fa_device ",
+           "bool": "bool ", "scalar": "fa_scalar ", "shape": "fa_shape ", "factors": "fa_factors ", "dtype": "fa_dtype ", "device": "fa_device ",
            "text": "const char *", "out": "fa_tensor **", "hidden": "fa_tensor **"}
 # names under which torch prints a node, where they are not the op's own
 NODE_NAMES = {"linear": "Addmm", "gemm": "Mm", "to_device": "ToCopy", "to_dtype": "ToCopy", "sum_dims": "Sum", "mean_dims": "Mean",
@@ -275,7 +275,7 @@ def options_struct(op):
 def options_macro(op):
     """fa_conv2d(x, weight, .stride = ...): the defaults of the row, overridden by the caller's initialisers."""
     front = [a for a in op.public if not a.default]
-    defaults = ", ".join(f".{a.name} = {'{0, {0}}' if a.type == 'shape' else a.default}" for a in op.public if a.default)
+    defaults = ", ".join(f".{a.name} = {'{0, {0}}' if a.type in ('shape', 'factors') else a.default}" for a in op.public if a.default)
     names = ", ".join(a.name for a in front)
     head = f"FA_API fa_tensor *fa_{op.name}_with({', '.join(a.declare() for a in front)}, const fa_{op.name}_options *options);\n"
     return (head + f"#ifndef __cplusplus\n#define FA_{op.name.upper()}_DEFAULTS {defaults}\n#define fa_{op.name}({names}, ...) "
@@ -291,7 +291,7 @@ def options_code(op):
         if not a.default:
             values.append(a.call())
         elif a.type == "shape":
-            value = a.default if not a.default.isdigit() else f"(fa_shape){{2, {{{a.default}, {a.default}}}}}"
+            value = f"(fa_shape){{1, {{{a.default}}}}}" if a.default.isdigit() else "(fa_shape){0, {0}}" if a.default == "none" else a.default
             values.append(f"options->{a.name}.ndim ? options->{a.name} : {value}")
         else:
             values.append(f"options->{a.name}")

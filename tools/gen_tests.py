@@ -9,7 +9,7 @@ import gen_ops
 import rows
 
 HEAD = "/* Generated from the tables in src/ops by tools/gen_tests.py: change those. */\n"
-FIELD = {"tensor": "tensor", "tensor?": "tensor", "int": "i", "float": "f", "bool": "i != 0", "scalar": "scalar", "shape": "shape",
+FIELD = {"tensor": "tensor", "tensor?": "tensor", "int": "i", "float": "f", "bool": "i != 0", "scalar": "scalar", "shape": "shape", "factors": "factors",
          "dtype": "dtype", "device": "device", "text": "text", "out": "out"}
 
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool fill(fa_module *m, fa_tensor *t, const char *init, int64_t padding_idx)
+static bool fill(fa_module *m, fa_tensor *t, const char *init, double number)
 {
     const char *op = m->type->name;
     if (strcmp(init, "zeros") == 0) return fai_zero(op, t);
@@ -13,9 +13,11 @@ static bool fill(fa_module *m, fa_tensor *t, const char *init, int64_t padding_i
     if (strcmp(init, "kaiming") == 0) return fa_init_kaiming_uniform(t, sqrt(5), "fan_in", "leaky_relu") != NULL;
     if (strcmp(init, "padded") == 0) {
         if (!fai_fill_normal(op, t, 0, 1, NULL)) return false;
-        fa_tensor *row = padding_idx >= 0 ? fa_select(t, 0, padding_idx) : NULL;
-        return padding_idx < 0 || (row && fai_zero(op, row));
+        fa_tensor *row = number >= 0 ? fa_select(t, 0, (int64_t)number) : NULL;
+        return number < 0 || (row && fai_zero(op, row));
     }
+    if (strcmp(init, "fill") == 0) return fai_fill_scalar(op, t, fa_scalar_of_float(number));
+    if (strcmp(init, "within") == 0) return fai_fill_uniform(op, t, -1 / sqrt(number), 1 / sqrt(number), NULL);
     /* fan_in: within 1 / sqrt of what reaches one output of the first parameter */
     const fa_tensor *weight = fai_slot(m, 0);
     double fan_in = weight->size[0] ? (double)(weight->numel / weight->size[0]) : 0;
@@ -37,14 +39,14 @@ static bool sizes_ok(const fa_module *m, const char *name, int ndim, const int64
     return true;
 }
 
-bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, const char *init, int64_t padding_idx)
+bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, const char *init, double number)
 {
     FA_SCOPE;
     FA_NO_GRAD;
     if (!wanted) return fa_add_parameter(m, name, NULL);
     if (!sizes_ok(m, name, ndim, size)) return false;
     fa_tensor *t = fa_empty_with(fa_shape_of(ndim, size), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options)});
-    return t && fill(m, t, init, padding_idx) && fa_add_parameter(m, name, t);
+    return t && fill(m, t, init, number) && fa_add_parameter(m, name, t);
 }
 
 bool fai_layer_buffer(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, double value)
@@ -64,13 +66,15 @@ bool fai_layer_counter(fa_module *m, const char *name, bool wanted)
     return t && fa_add_buffer(m, name, t, true);
 }
 
-fa_tensor *fai_layer_input(const fa_module *m, fa_tensor *const *inputs, int ninputs)
+bool fai_layer_inputs(const fa_module *m, fa_tensor *const *inputs, int ninputs, int wanted)
 {
-    if (ninputs == 1 && inputs[0]) return inputs[0];
-    if (fa_failed()) return NULL;
-    if (ninputs != 1) return fai_fail(FA_ERR_TYPE, m->type->name, "%s.forward() takes 1 input but %d were given", m->type->name, ninputs);
-    fai_check(m->type->name, "input", NULL);
-    return NULL;
+    static const char *const names[] = {"input", "input 2", "input 3"};
+    if (ninputs != wanted)
+        return !fa_failed() && fai_fail(FA_ERR_TYPE, m->type->name, "%s.forward() takes %d input%s but %d were given", m->type->name,
+                                        wanted, wanted == 1 ? "" : "s", ninputs);
+    for (int i = 0; i < wanted; i++)
+        if (!inputs[i]) return fai_check(m->type->name, names[i], NULL);
+    return true;
 }
 
 fa_module *fai_layer_done(fa_module *m, bool ok)
@@ -89,20 +93,25 @@ bool fai_layer_refuse(const char *layer, const char *format, ...)
     return fai_fail(FA_ERR_VALUE, layer, "%s", text), false;
 }
 
-/* ---- pairs and windows: one number or two ---- */
+/* ---- what arguments may be ---- */
 
-bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair, bool expand)
+bool fai_layer_sides(const char *layer, const char *argument, fa_shape *given, int sides, bool expand)
 {
-    if (expand && pair->ndim == 1) *pair = fai_layer_both(*pair);
-    if (pair->ndim == 2 || (pair->ndim == 1 && !expand)) return true;
-    fai_fail(FA_ERR_VALUE, layer, "argument '%s' must be one number or two (FA_DIMS(h, w)), but %d were given", argument, pair->ndim);
-    return false;
+    static const char *const wanted[] = {"", "one number", "one number or two (FA_DIMS(h, w))", "one number or three (FA_DIMS(d, h, w))"};
+    if (given->ndim != 1 && given->ndim != sides)
+        return fai_fail(FA_ERR_VALUE, layer, "argument '%s' must be %s, but %d were given", argument, wanted[sides], given->ndim);
+    while (expand && given->ndim < sides) given->dim[given->ndim] = given->dim[0], given->ndim++;
+    return true;
 }
 
-fa_shape fai_layer_both(fa_shape window)
+bool fai_layer_word(const char *layer, const char *argument, const char **word, const char *const *words)
 {
-    if (window.ndim == 1) window.dim[window.ndim++] = window.dim[0];
-    return window;
+    char choices[200] = "";
+    for (int i = 0; words[i]; i++) {
+        if (*word && strcmp(*word, words[i]) == 0) return *word = words[i], true;
+        fai_layer_describe(choices, sizeof choices, "%s'%s'", i ? ", " : "", words[i]);
+    }
+    return fai_fail(FA_ERR_VALUE, layer, "%s must be one of {%s}, but got %s='%s'", argument, choices, argument, *word ? *word : "NULL");
 }
 
 int64_t fai_layer_least(fa_shape shape)
@@ -164,8 +173,30 @@ void fai_text_tuple(char *out, size_t n, fa_shape shape)
 
 void fai_text_window(char *out, size_t n, fa_shape shape)
 {
-    if (shape.ndim == 1) snprintf(out, n, "%lld", (long long)shape.dim[0]);
-    else fai_text_tuple(out, n, shape);
+    *out = 0;
+    for (int i = 0; i < shape.ndim; i++) {
+        fai_layer_describe(out, n, "%s", shape.ndim == 1 ? "" : i ? ", " : "(");
+        if (shape.dim[i] < 0) fai_layer_describe(out, n, "None");
+        else fai_layer_describe(out, n, "%lld", (long long)shape.dim[i]);
+    }
+    if (shape.ndim > 1) fai_layer_describe(out, n, ")");
+}
+
+void fai_text_optional(char *out, size_t n, double v)
+{
+    if (v < 0) snprintf(out, n, "None");
+    else fai_text_float(out, n, v);
+}
+
+void fai_text_factors(char *out, size_t n, fa_factors factors)
+{
+    *out = 0;
+    for (int i = 0; i < factors.n; i++) {
+        char one[32];
+        fai_text_float(one, sizeof one, factors.factor[i]);
+        fai_layer_describe(out, n, "%s%s", factors.n == 1 ? "" : i ? ", " : "(", one);
+    }
+    if (factors.n > 1) fai_layer_describe(out, n, ")");
 }
 
 void fai_layer_describe(char *text, size_t n, const char *format, ...)

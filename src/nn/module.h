@@ -44,12 +44,17 @@ bool fai_walk(fa_module *m, fai_visit *visit, void *context);
 int fai_list_tensors(fa_module *m, fai_entry_kind kind, fa_tensor **out, fa_path *names, int room);
 
 /* ---- layers.c: what the generated layers lean on ---- */
-bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, const char *init, int64_t padding_idx);
+bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, const char *init, double number);
 bool fai_layer_buffer(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, double value);
 bool fai_layer_counter(fa_module *m, const char *name, bool wanted);
-fa_tensor *fai_layer_input(const fa_module *m, fa_tensor *const *inputs, int ninputs);
-bool fai_layer_pair(const char *layer, const char *argument, fa_shape *pair, bool expand); /* expand: one number becomes two */
-fa_shape fai_layer_both(fa_shape window);             /* one number becomes two */
+bool fai_layer_inputs(const fa_module *m, fa_tensor *const *inputs, int ninputs, int wanted);
+static inline fa_tensor *fai_layer_input(const fa_module *m, fa_tensor *const *inputs, int ninputs)
+{
+    return fai_layer_inputs(m, inputs, ninputs, 1) ? inputs[0] : NULL;
+}
+/* One number or as many as there are sides; expand: one becomes that many. */
+bool fai_layer_sides(const char *layer, const char *argument, fa_shape *given, int sides, bool expand);
+bool fai_layer_word(const char *layer, const char *argument, const char **word, const char *const *words); /* becomes one of words */
 int64_t fai_layer_least(fa_shape shape);              /* the smallest number */
 bool fai_layer_is(fa_shape shape, int64_t value);     /* all numbers are value */
 bool fai_layer_refuse(const char *layer, const char *format, ...) FA_PRINTF(2, 3); /* a ValueError; returns false */
@@ -58,7 +63,9 @@ fa_tensor *fai_batch_norm_layer(fa_module *m, fa_tensor *x);
 /* Text of an argument as torch prints it. */
 void fai_text_float(char *out, size_t n, double v);
 void fai_text_tuple(char *out, size_t n, fa_shape shape);   /* (2, 3) or (2,) */
-void fai_text_window(char *out, size_t n, fa_shape shape);  /* 2 or (2, 3) */
+void fai_text_window(char *out, size_t n, fa_shape shape);  /* 2 or (2, 3); -1 is None */
+void fai_text_optional(char *out, size_t n, double v);      /* None below 0 */
+void fai_text_factors(char *out, size_t n, fa_factors factors); /* 2.0 or (2.0, 3.0) */
 void fai_layer_describe(char *text, size_t n, const char *format, ...) FA_PRINTF(3, 4); /* adds to text */
 
 #endif

@@ -149,6 +149,7 @@ fa_tensor *golden_run(const golden_case *c, const golden_call *call, fa_dtype ty
                                    .f = s->f,
                                    .scalar = s->scalar,
                                    .shape = s->shape,
+                                   .factors = {1, {s->f}},
                                    .dtype = s->dtype,
                                    .text = s->text,
                                    .list = &inputs[s->first],

@@ -15,6 +15,7 @@ typedef struct golden_arg {
     double f;
     fa_scalar scalar;
     fa_shape shape;
+    fa_factors factors; /* one, from a float */
     fa_dtype dtype;
     fa_device device;
     const char *text;
