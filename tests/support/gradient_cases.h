@@ -259,3 +259,5 @@ CASE(smooth_l1_element, fa_smooth_l1_element(a, b, 0.4), "2x3 2x3")
 CASE(huber_element, fa_huber_element(a, b, 1.3), "2x3 2x3")
 #undef REDUCTION
 #undef LOSS
+
+#include "gradient_tensor_cases.h"

@@ -1,0 +1,23 @@
+/* More cases for gradient_cases.h, which takes this in: order, counting, statistics, products and shapes of tensors. */
+
+/* -- order */
+CASE(sort, fa_sort(a, 1, false, NULL), "3x4")
+CASE(sort, fa_sort(a, 0, true, NULL), "3x4x2")
+CASE(sort, fa_sort(a, 0, true, NULL), ".")
+CASE(topk, fa_topk(a, 2, 1, true, NULL), "3x4")
+CASE(topk, fa_topk(a, 2, 0, false, NULL), "3x4x2")
+CASE(argsort, fa_mul(a, fa_argsort(a, 1, false)), "3x4")
+CASE(msort, fa_msort(a), "3x4")
+CASE(kthvalue, fa_kthvalue(a, 2, 1, false, NULL), "3x4")
+CASE(kthvalue, fa_kthvalue(a, 2, 0, true, NULL), "3x4x2")
+CASE(median, fa_median(a), "3x4")
+CASE(nanmedian, fa_nanmedian(a), "3x4")
+CASE(median_dim, fa_median_dim(a, 1, false, NULL), "3x4")
+CASE(median_dim, fa_median_dim(a, 0, true, NULL), "3x4x2")
+CASE(nanmedian_dim, fa_nanmedian_dim(a, -1, false, NULL), "3x4")
+CASE(mode, fa_mode(a, 1, false, NULL), "3x4")
+CASE(cummax, fa_cummax(a, 1, NULL), "3x4")
+CASE(cummin, fa_cummin(a, 0, NULL), "3x4x2")
+CASE(logcumsumexp, fa_logcumsumexp(a, 1), "3x4")
+CASE(logcumsumexp, fa_logcumsumexp(a, 0), "3x4x2")
+CASE(bucketize, fa_mul(a, fa_bucketize(a, fa_to(fa_cast(fa_floats(-1, 0, 1), FA_FLOAT64), device), false, false)), "3x4")
