@@ -9,6 +9,7 @@
 #include "fa_functional.h"
 #include "fa_io.h"
 #include "fa_nn.h"
+#include "fa_recurrent.h"
 #include "fa_ops.h"
 #include "fa_optim.h"
 #include "fa_tensor.h"

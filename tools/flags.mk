@@ -23,6 +23,7 @@ FLAGS_ISA := -O2 -ftree-vectorize
 # faster; the simulator runs every kernel in its generic form, as plain C, over whole work-groups.
 FLAGS_isa/reduce.c := -O3
 FLAGS_isa/scan.c := -O3
+FLAGS_isa/recurrent.c := -O3
 FLAGS_gen/sim_kernels_gen.c := -O3
 
 LINK_COMMON := -pthread -Wl,-z,relro,-z,now

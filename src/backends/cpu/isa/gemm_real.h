@@ -326,7 +326,8 @@ static int N(choose)(const N(problem) *p) {
     if (p->n == 1 && s->a_col == 1 && s->b_row == 1) return N(WAY_DOTS);
     if (p->m == 1 && s->a_col == 1 && s->b_row == 1 && p->b_col != 1) return N(WAY_DOTS_ACROSS);
     if (p->n == 1 && s->a_row == 1 && p->t.c_row == 1 && (!p->t.d || p->t.d_row == 1)) return N(WAY_WIDE);
-    const bool small = s->k * p->n <= SMALL_B || p->m <= TILE_ROWS;
+    const bool panel = p->n <= 32 && s->b_row == p->n && s->k <= 4 * K_WHOLE; /* B is narrow, without gaps: as if packed */
+    const bool small = s->k * p->n <= SMALL_B || p->m <= TILE_ROWS || panel;
     if (small && (p->b_col == 1 || p->n == 1)) return N(WAY_DIRECT);
     if (small && s->k * TILE_COLS <= SMALL_B) return N(WAY_TURNED);
     return N(WAY_PACKED);
