@@ -73,7 +73,7 @@ FA_API fa_tensors *fa_state_dict(fa_module *module);                /* parameter
 /* Copies by name, converting dtype and device. strict: missing and unexpected names are errors; other shapes always. Checks
  * everything first: after an error the module is as it was. */
 FA_API bool fa_load_state_dict(fa_module *module, const fa_tensors *state, bool strict);
-FA_API bool fa_save_module(const char *path, fa_module *module);    /* .safetensors or .npz, by the ending */
+FA_API bool fa_save_module(const char *path, fa_module *module);    /* .pt, .pth, .safetensors or .npz, by the ending */
 FA_API bool fa_load_module(const char *path, fa_module *module);
 
 /* ---- Printing, as torch prints a module ---- */

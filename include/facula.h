@@ -13,5 +13,6 @@
 #include "fa_ops.h"
 #include "fa_optim.h"
 #include "fa_tensor.h"
+#include "fa_value.h"
 
 #endif

@@ -337,7 +337,8 @@ static void modules(void **state) {
     REFUSED(fa_get_module(net, "0.weight"), ATTRIBUTE, "`0.weight` is a tensor, not a module");
     REFUSED(fa_module_to_dtype(net, FA_INT32), TYPE,
             "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.int32");
-    REFUSED(fa_save_module("net.pth", net), VALUE, "argument 'path' is \"net.pth\": the ending must be .safetensors or .npz");
+    REFUSED(fa_save_module("net.bin", net), VALUE,
+            "argument 'path' is \"net.bin\": the ending must be .pt, .pth, .safetensors or .npz");
     REFUSED(fa_nn_linear(-1, 2), RUNTIME, "Trying to create tensor with negative dimension -1");
     REFUSED(fa_nn_conv2d(1, 2, FA_DIMS(1, 2, 3)), VALUE,
             "argument 'kernel_size' must be one number or two (FA_DIMS(h, w)), but 3 were given");

@@ -48,6 +48,9 @@ static bool file_error(const char *op, const char *path, const char *what) {
 static void *content_error(fa_code code, const fai_file *file, const char *member, const char *format, va_list arguments) {
     char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
+    if (file->lead != NULL)
+        return member == NULL ? fai_fail(code, file->op, "%s: %s (%s)", file->lead, text, file->path)
+                              : fai_fail(code, file->op, "%s: \"%.200s\": %s (%s)", file->lead, member, text, file->path);
     return member == NULL ? fai_fail(code, file->op, "%s: %s", file->path, text)
                           : fai_fail(code, file->op, "%s: \"%.200s\": %s", file->path, member, text);
 }
@@ -97,6 +100,27 @@ bool fai_file_open(fai_file *file, const char *path, const char *op) {
     return false;
 }
 
+bool fai_file_from(fai_file *file, const fa_reader *reader, const char *op) {
+    *file = (fai_file){.fd = -1, .path = "the reader", .op = op, .reader = reader};
+    if (reader == NULL || reader->read == NULL)
+        return fai_fail(FA_ERR_VALUE, op, "reader is NULL or has no read function; fa_reader_of_memory makes one of memory");
+    file->size = reader->size;
+    return true;
+}
+
+static bool read_memory(void *context, uint64_t offset, void *out, size_t n) {
+    memcpy(out, (const char *)context + offset, n); /* never beyond the size */
+    return true;
+}
+
+fa_reader fa_reader_of_memory(const void *data, size_t n) { return (fa_reader){(void *)(uintptr_t)data, n, read_memory}; }
+
+static bool read_by_reader(const fai_file *file, uint64_t offset, void *out, size_t n) {
+    if (file->reader->read(file->reader->context, offset, out, n)) return true;
+    if (fa_failed()) return false;
+    return fai_fail(FA_ERR_FOREIGN, file->op, "the reader could not read %zu bytes at %llu", n, (unsigned long long)offset);
+}
+
 void fai_file_close(fai_file *file) {
     if (file->fd >= 0) close(file->fd);
     file->fd = -1;
@@ -107,6 +131,7 @@ bool fai_file_read(const fai_file *file, uint64_t offset, void *out, uint64_t n)
     if (offset > file->size || n > file->size - offset)
         return fai_file_bad(file, NULL, "the file ends too early: %llu bytes are needed, it has %llu; it is truncated",
                             (unsigned long long)(offset + n < n ? UINT64_MAX : offset + n), (unsigned long long)file->size);
+    if (file->reader != NULL) return n == 0 || read_by_reader(file, offset, out, (size_t)n);
     while (n > 0) {
         ssize_t got = faulty(FAI_FILE_READ) ? -1 : pread(file->fd, to, portion(n), (off_t)offset);
         if (got < 0 && errno == EINTR) continue;
@@ -162,7 +187,21 @@ static bool write_at(fai_writer *writer, uint64_t at, const void *data, uint64_t
     return true;
 }
 
+bool fai_writer_to(fai_writer *writer, const fa_writer *sink, const char *op) {
+    *writer = (fai_writer){.fd = -1, .path = "the writer", .op = op, .sink = sink};
+    if (sink != NULL && sink->write != NULL) return true;
+    return fai_fail(FA_ERR_VALUE, op, "writer is NULL or has no write function");
+}
+
+static bool write_to_sink(fai_writer *writer, const void *data, uint64_t n) {
+    writer->at += n;
+    if (n == 0 || writer->sink->write(writer->sink->context, data, (size_t)n)) return true;
+    if (fa_failed()) return false;
+    return fai_fail(FA_ERR_FOREIGN, writer->op, "the writer did not take %llu bytes", (unsigned long long)n);
+}
+
 bool fai_writer_put(fai_writer *writer, const void *data, uint64_t n) {
+    if (writer->sink != NULL) return write_to_sink(writer, data, n);
     if (!write_at(writer, writer->at, data, n)) return false;
     writer->at += n;
     return true;
@@ -194,6 +233,7 @@ static bool sync_folder(const fai_writer *writer) {
 }
 
 bool fai_writer_close(fai_writer *writer, bool ok) {
+    if (writer->sink != NULL) return ok;
     if (writer->fd < 0) return false;
     struct stat old;
     if (ok && stat(writer->target, &old) == 0) (void)fchmod(writer->fd, old.st_mode & 0777); /* who may read it stays as it was */

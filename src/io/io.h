@@ -7,8 +7,15 @@
 #include <zlib.h>
 
 /* ---- file.c: reading ---- */
-typedef struct fai_file { int fd; uint64_t size; const char *path, *op; } fai_file;
+typedef struct fai_file {
+    int fd;
+    uint64_t size;
+    const char *path, *op;
+    const char *lead;        /* how messages about contents begin; NULL: with the path */
+    const fa_reader *reader; /* instead of fd */
+} fai_file;
 bool fai_file_open(fai_file *file, const char *path, const char *op);
+bool fai_file_from(fai_file *file, const fa_reader *reader, const char *op); /* reader must live as long as file */
 void fai_file_close(fai_file *file);
 bool fai_file_read(const fai_file *file, uint64_t offset, void *out, uint64_t n); /* all n bytes, or an error */
 /* The file is not what it should be: FA_ERR_FORMAT with its path, and the member of an archive (may be NULL). Returns NULL. */
@@ -22,8 +29,10 @@ typedef struct fai_writer {
     const char *path, *op;
     char target[4096], temporary[4096 + 64]; /* target: path with links followed */
     uint64_t at;                             /* bytes written */
+    const fa_writer *sink;                   /* instead of all that; no patches */
 } fai_writer;
 bool fai_writer_open(fai_writer *writer, const char *path, const char *op);
+bool fai_writer_to(fai_writer *writer, const fa_writer *sink, const char *op);
 bool fai_writer_put(fai_writer *writer, const void *data, uint64_t n);
 bool fai_writer_patch(fai_writer *writer, uint64_t at, const void *data, uint64_t n); /* over what was written */
 /* ok: everything was put. Else, or if the rest fails, the temporary file goes and the target stays. True: it is saved. */

@@ -9,7 +9,7 @@ enum { LOCAL = 0x04034b50, CENTRAL = 0x02014b50, END = 0x06054b50, END64 = 0x060
 enum { PIECE = 64 * 1024, FIRST_DAY = 0x21 };
 static const uint64_t most32 = UINT32_MAX;
 
-static void put(fai_text *text, uint64_t value, int bytes) {
+void fai_put_little(fai_text *text, uint64_t value, int bytes) {
     char b[8];
     for (int i = 0; i < bytes; i++) b[i] = (char)(value >> 8 * i);
     fai_text_add_bytes(text, b, (size_t)bytes);
@@ -34,46 +34,46 @@ static void put_sizes(fai_text *text, const char *name, uint32_t crc, uint64_t p
                       int extra) {
     int utf8 = 0;
     for (const char *c = name; *c != 0; c++) utf8 |= (*c & 0x80) != 0;
-    put(text, extra > 0 ? 45 : 20, 2);   /* version needed */
-    put(text, utf8 ? 1u << 11 : 0, 2);
-    put(text, compressed ? 8 : 0, 2);
-    put(text, 0, 2);
-    put(text, FIRST_DAY, 2);
-    put(text, crc, 4);
-    put(text, big ? most32 : packed, 4);
-    put(text, big ? most32 : bytes, 4);
-    put(text, strlen(name), 2);
-    put(text, (uint64_t)extra, 2);
+    fai_put_little(text, extra > 0 ? 45 : 20, 2);   /* version needed */
+    fai_put_little(text, utf8 ? 1u << 11 : 0, 2);
+    fai_put_little(text, compressed ? 8 : 0, 2);
+    fai_put_little(text, 0, 2);
+    fai_put_little(text, FIRST_DAY, 2);
+    fai_put_little(text, crc, 4);
+    fai_put_little(text, big ? most32 : packed, 4);
+    fai_put_little(text, big ? most32 : bytes, 4);
+    fai_put_little(text, strlen(name), 2);
+    fai_put_little(text, (uint64_t)extra, 2);
 }
 
 static void put_local(fai_text *text, const char *name, uint32_t crc, uint64_t packed, uint64_t bytes, bool compressed,
                       bool big) {
-    put(text, LOCAL, 4);
+    fai_put_little(text, LOCAL, 4);
     put_sizes(text, name, crc, packed, bytes, compressed, big, big ? 20 : 0);
     fai_text_add_bytes(text, name, strlen(name));
     if (!big) return;
-    put(text, 1, 2);
-    put(text, 16, 2);
-    put(text, bytes, 8);
-    put(text, packed, 8);
+    fai_put_little(text, 1, 2);
+    fai_put_little(text, 16, 2);
+    fai_put_little(text, bytes, 8);
+    fai_put_little(text, packed, 8);
 }
 
 static void put_central(fai_text *text, const char *name, uint32_t crc, uint64_t packed, uint64_t bytes, bool compressed,
                         bool big, uint64_t offset) {
     bool far = offset >= most32;
     int fields = (big ? 16 : 0) + (far ? 8 : 0);
-    put(text, CENTRAL, 4);
-    put(text, 3 << 8 | 45, 2);           /* made by: Unix */
+    fai_put_little(text, CENTRAL, 4);
+    fai_put_little(text, 3 << 8 | 45, 2);           /* made by: Unix */
     put_sizes(text, name, crc, packed, bytes, compressed, big, fields > 0 ? 4 + fields : 0);
-    put(text, 0, 2 + 2 + 2);             /* no comment, disk 0, binary */
-    put(text, 0600u << 16, 4);
-    put(text, far ? most32 : offset, 4);
+    fai_put_little(text, 0, 2 + 2 + 2);             /* no comment, disk 0, binary */
+    fai_put_little(text, 0600u << 16, 4);
+    fai_put_little(text, far ? most32 : offset, 4);
     fai_text_add_bytes(text, name, strlen(name));
     if (fields == 0) return;
-    put(text, 1, 2);
-    put(text, (uint64_t)fields, 2);
-    if (big) put(text, bytes, 8), put(text, packed, 8);
-    if (far) put(text, offset, 8);
+    fai_put_little(text, 1, 2);
+    fai_put_little(text, (uint64_t)fields, 2);
+    if (big) fai_put_little(text, bytes, 8), fai_put_little(text, packed, 8);
+    if (far) fai_put_little(text, offset, 8);
 }
 
 static bool deflate_piece(fai_writer *writer, z_stream *z, const void *data, uint64_t n, int finish) {
@@ -134,27 +134,27 @@ bool fai_zip_close(fai_zip *zip, bool ok) {
     uint64_t begin = zip->writer.at, length = text->length;
     bool big = begin >= most32 || length >= most32 || zip->members >= UINT16_MAX;
     if (big) {
-        put(text, END64, 4);
-        put(text, 44, 8);
-        put(text, 3 << 8 | 45, 2);
-        put(text, 45, 2);
-        put(text, 0, 8);                 /* this disk, the directory's disk */
-        put(text, zip->members, 8);
-        put(text, zip->members, 8);
-        put(text, length, 8);
-        put(text, begin, 8);
-        put(text, LOCATOR64, 4);
-        put(text, 0, 4);
-        put(text, begin + length, 8);
-        put(text, 1, 4);
+        fai_put_little(text, END64, 4);
+        fai_put_little(text, 44, 8);
+        fai_put_little(text, 3 << 8 | 45, 2);
+        fai_put_little(text, 45, 2);
+        fai_put_little(text, 0, 8);                 /* this disk, the directory's disk */
+        fai_put_little(text, zip->members, 8);
+        fai_put_little(text, zip->members, 8);
+        fai_put_little(text, length, 8);
+        fai_put_little(text, begin, 8);
+        fai_put_little(text, LOCATOR64, 4);
+        fai_put_little(text, 0, 4);
+        fai_put_little(text, begin + length, 8);
+        fai_put_little(text, 1, 4);
     }
-    put(text, END, 4);
-    put(text, 0, 4);
-    put(text, big ? UINT16_MAX : zip->members, 2);
-    put(text, big ? UINT16_MAX : zip->members, 2);
-    put(text, big ? most32 : length, 4);
-    put(text, big ? most32 : begin, 4);
-    put(text, 0, 2);
+    fai_put_little(text, END, 4);
+    fai_put_little(text, 0, 4);
+    fai_put_little(text, big ? UINT16_MAX : zip->members, 2);
+    fai_put_little(text, big ? UINT16_MAX : zip->members, 2);
+    fai_put_little(text, big ? most32 : length, 4);
+    fai_put_little(text, big ? most32 : begin, 4);
+    fai_put_little(text, 0, 2);
     if (ok && text->failed) ok = fai_fail_memory(zip->writer.op, text->room);
     ok = ok && fai_writer_put(&zip->writer, text->data, text->length);
     fai_text_free(text);
@@ -179,7 +179,9 @@ static bool find_directory(const fai_file *file, directory *d) {
     }
     fai_free(FAI_TAG_FILE, end, (size_t)room + 1);
     if (!ok) return false;
-    if (!found) return fai_file_bad(file, NULL, "this is no zip archive, or it is truncated: it has no end record");
+    if (!found)
+        return fai_file_bad(file, NULL,
+                            "failed finding central directory; this is no zip archive, or it is truncated: it has no end record");
     if (at >= 20 && (d->begin == most32 || d->bytes == most32 || d->members == UINT16_MAX)) {
         if (!fai_file_read(file, at - 20, extra, 20)) return false;
         if (get(extra, 4) == LOCATOR64) {

@@ -1,8 +1,10 @@
-/* Zip archives, as far as .npz files need them. */
+/* Zip archives, as far as .npz and .pt files need them. */
 #ifndef FAI_ZIP_H
 #define FAI_ZIP_H
 
 #include "io.h"
+
+void fai_put_little(fai_text *text, uint64_t value, int bytes); /* the lowest byte first */
 
 /* ---- Writing: members one after the other, then the directory ---- */
 typedef struct fai_zip {

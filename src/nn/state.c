@@ -93,34 +93,21 @@ bool fa_load_state_dict(fa_module *m, const fa_tensors *state, bool strict)
     return ok;
 }
 
-static bool ends_with(const char *path, const char *ending)
-{
-    size_t n = strlen(path), e = strlen(ending);
-    return n >= e && strcmp(path + n - e, ending) == 0;
-}
-
-static bool unknown_ending(const char *op, const char *path)
-{
-    return fai_fail(FA_ERR_VALUE, op, "argument 'path' is \"%s\": the ending must be .safetensors or .npz", path ? path : "NULL"), false;
-}
-
 bool fa_save_module(const char *path, fa_module *m)
 {
     FA_SCOPE;
+    FAI_CALLED("save_module");
     fa_tensors *state = fa_state_dict(m);
-    if (!state) return false;
-    if (path && ends_with(path, ".safetensors")) return fa_save_safetensors(path, state);
-    if (path && ends_with(path, ".npz")) return fa_save_npz_with(path, state, &(fa_npz_options){.struct_size = sizeof(fa_npz_options)});
-    return unknown_ending("save_module", path);
+    return state && fa_save(path, state);
 }
 
 bool fa_load_module(const char *path, fa_module *m)
 {
     FA_SCOPE;
+    FAI_CALLED("load_module");
     const fa_load_options options = {.struct_size = sizeof options, .device = FA_CPU};
     if (fai_refuse_pending("load_module")) return false;
-    if (!path || (!ends_with(path, ".safetensors") && !ends_with(path, ".npz"))) return unknown_ending("load_module", path);
-    fa_tensors *state = ends_with(path, ".npz") ? fa_load_npz_with(path, &options) : fa_load_safetensors_with(path, &options);
+    fa_tensors *state = fa_load_with(path, &options);
     return state && fa_load_state_dict(m, state, true);
 }
 
