@@ -87,6 +87,8 @@ static void dtypes(void **state) {
     REFUSED_VOID(fa_set_default_dtype(FA_INT32), TYPE,
                  "only floating-point types are supported as the default type, but got int32");
     REFUSED(fa_mean(index), RUNTIME, "mean(): could not infer output dtype.");
+    REFUSED(fa_sub_scalar(flags, 2), RUNTIME, "Subtraction, the `-` operator, with a bool tensor is not supported.");
+    REFUSED(fa_argmax(flags), RUNTIME, "argmax(): does not support bool input.");
     REFUSED(fa_sub(flags, flags), RUNTIME, "Subtraction, the `-` operator, with two bool tensors is not supported.");
     REFUSED(fa_neg(flags), RUNTIME, "Negation, the `-` operator, on a bool tensor is not supported.");
     REFUSED(fa_bitwise_and(x, x), UNSUPPORTED, "\"bitwise_and\" not implemented for 'Float': it takes");

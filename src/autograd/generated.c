@@ -114,8 +114,8 @@ fa_tensor *fai_zeros_of(fa_tensor *like, fa_shape shape)
 fa_tensor *fai_as_rows(fa_tensor *t)
 {
     if (!t || t->ndim == 2) return t;
-    int64_t last = t->ndim ? t->size[t->ndim - 1] : 1;
-    int64_t size[2] = {last ? t->numel / last : 0, last};
+    int64_t size[2] = {1, t->ndim ? t->size[t->ndim - 1] : 1};
+    for (int i = 0; i < t->ndim - 1; i++) size[0] *= t->size[i]; /* not numel / last: rows of no elements are rows too */
     return fa_reshape(t, fa_shape_of(2, size));
 }
 

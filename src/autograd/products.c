@@ -193,6 +193,10 @@ static fa_tensor *scaled(fa_tensor *x, double by) {
 fa_tensor *fai_addmm(fa_tensor *input, fa_tensor *mat1, fa_tensor *mat2, double beta, double alpha) {
     if (!check_addmm(input, mat1, mat2)) return NULL;
     FA_SCOPE;
+    if (mat1->dtype == FA_FLOAT16 || mat1->dtype == FA_BFLOAT16) { /* rounded once, after the addition */
+        fa_tensor *sum = fai_addmm(fa_cast(input, FA_FLOAT32), fa_cast(mat1, FA_FLOAT32), fa_cast(mat2, FA_FLOAT32), beta, alpha);
+        return fa_keep(fa_cast(sum, (fa_dtype)mat1->dtype));
+    }
     fa_tensor *wide = fa_expand(input, FA_SHAPE(mat1->size[0], mat2->size[1]));
     if (!wide) return NULL;
     fa_tensor *product = scaled(fa_gemm(mat1, mat2), alpha);

@@ -185,7 +185,7 @@ static bool has_say(int loop, int k)
 
 static fa_dtype promoted(int loop, int n, const fai_operand *operands)
 {
-    fai_operand voices[4];
+    fai_operand voices[4] = {{0}};
     int count = 0;
     for (int k = 0; k < n; k++)
         if (has_say(loop, k)) voices[count++] = operands[k];
@@ -204,16 +204,33 @@ static bool refuse_type(const char *op, int loop, fa_dtype dtype, const char *al
     return false;
 }
 
+/* A bool takes no part in a subtraction, nor is it shifted or divided with a remainder. */
+static bool bools_pass(const char *op, int loop, fai_types types, bool checks_zero, int n, const fai_operand *operands, fa_dtype common)
+{
+    const bool shifts = loop == FAI_ROW_bitwise_left_shift || loop == FAI_ROW_bitwise_right_shift;
+    if (common == FA_BOOL && (types == FAI_TYPES_NUMBER || checks_zero || shifts)) return refuse_type(op, loop, common, "numbers, no bools");
+    for (int k = 0; k < n && loop == FAI_ROW_sub; k++) {
+        const fai_operand *x = &operands[k];
+        if (x->tensor ? x->tensor->dtype != FA_BOOL : x->scalar.kind != FA_SCALAR_BOOL) continue;
+        fai_fail(FA_ERR_RUNTIME, op,
+                 "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` "
+                 "operator instead. (In C: fa_logical_not; to count, fa_cast(x, FA_INT64).)");
+        return false;
+    }
+    return true;
+}
+
 /* The type in which a row computes, which is the result's but for comparisons. */
 static bool common_type(const char *op, int loop, int n, const fai_operand *operands, fa_dtype *common)
 {
     bool bool_result, checks_zero;
     *common = promoted(loop, n, operands);
-    switch (fai_row_types(loop, &bool_result, &checks_zero)) {
+    const fai_types types = fai_row_types(loop, &bool_result, &checks_zero);
+    if (!bools_pass(op, loop, types, checks_zero, n, operands, *common)) return false;
+    switch (types) {
     case FAI_TYPES_FLOAT:
         if (!fai_is_float(*common)) *common = fa_default_dtype();
         return true;
-    case FAI_TYPES_NUMBER: return *common != FA_BOOL || refuse_type(op, loop, *common, "numbers, no bools");
     case FAI_TYPES_INT: return !fai_is_float(*common) || refuse_type(op, loop, *common, "integers and bools");
     case FAI_TYPES_REAL: return fai_is_float(*common) || refuse_type(op, loop, *common, "floating point tensors");
     default: return true;

@@ -222,5 +222,8 @@ fa_tensor *fai_linear_forward(fa_tensor *input, fa_tensor *weight, fa_tensor *bi
     return linear("linear", input, weight, bias, 0);
 }
 fa_tensor *fai_linear_relu_forward(fa_tensor *input, fa_tensor *weight, fa_tensor *bias) {
-    return linear("linear_relu", input, weight, bias, 1);
+    fa_tensor *r = linear("linear_relu", input, weight, bias, 1);
+    if (!r || fai_is_float(r->dtype)) return r;
+    const fai_operand of = {.tensor = r}; /* the product of integers takes no activation along */
+    return fai_row_raw("linear_relu", FAI_ROW_relu, 1, &of, NULL, (fa_dtype)r->dtype);
 }

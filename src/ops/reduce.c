@@ -79,6 +79,8 @@ static fa_tensor *extreme(const char *op, fa_tensor *x, int64_t dim, bool all, b
     fa_plan plan;
     int64_t size[FA_MAX_DIMS];
     int ndim, at = 0;
+    if (!values && x->dtype == FA_BOOL)
+        return fai_fail(FA_ERR_RUNTIME, op, "%s(): does not support bool input. Convert it first: fa_cast(x, FA_UINT8).", op);
     if (all && x->numel == 0)
         return fai_fail(FA_ERR_INDEX, op, "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", op);
     if (!all && !fai_wrap_dim(op, dim, x->ndim, &at)) return NULL;
