@@ -1,9 +1,15 @@
 """The golden file's language: how a case is described here, computed by PyTorch and written down. tests/golden/README.md
-describes the format; tests/test_golden.c reads it."""
+describes the format; tests/test_golden.c reads it.
+
+Whoever writes a case thinks of values and shapes. Layouts are the machinery's: each case runs in all that its shapes allow, and
+sweep() adds for each operator what its cases left out: other element types, an expanded, an empty and a 0-dim input. What PyTorch
+refuses is a case too: Facula must refuse it."""
 
 import inspect
+import types as python_types
 import zlib
 
+import coverage
 import numpy
 import torch
 
@@ -13,16 +19,21 @@ I = ("int8", "int16", "int32", "int64")
 U = ("uint8",)
 B = ("bool",)
 MOVE = F + H + I + U  # operators that only move elements: small whole numbers, the same in every type
-LAYOUTS = "ctsfnM"
+GROUPS = (F, H, I, U, B)  # of types that one case holds the same values for
+REFUSALS = (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError)
 
 lines = []
-seen = {}
+seen = {}  # operator -> number of its cases
+specs = {}  # operator -> its cases as described
+covered = set()  # cells of the coverage table
+excused = set()  # those that need no case
 
 
 def begin():
     """A new file."""
-    lines.clear()
-    seen.clear()
+    for kept in (lines, seen, specs, covered, excused):
+        kept.clear()
+    excused.update(cell for e in coverage.exceptions() for op in e.ops for cell in e.cells(op))
 
 
 class Numbers:
@@ -64,7 +75,7 @@ class T:
 
     def spec(self, types):
         """-> (kind, low, high) for a group of element types."""
-        if self.kind:
+        if self.kind and types not in (U, B):
             return self.kind, self.low, self.high
         of = (self.dtype,) if self.dtype != "*" else types
         if of[0] in F:
@@ -80,7 +91,17 @@ class T:
             low, high = max(low, 0), max(high, 1)
         return "i", low, high
 
+    def count(self):
+        return int(numpy.prod(self.shape, dtype=int))
+
+    def like(self, shape, values=None):
+        """The same in another shape; of given values as many as it takes."""
+        n = int(numpy.prod(shape, dtype=int))
+        values = (list(values or self.values) * n)[:n] if values or self.values is not None else None
+        return T(*shape, low=self.low, high=self.high, dtype=self.dtype, values=values, kind=self.kind, grad=self.grad)
+
     def numbers(self, types, seed, expanded):
+        expanded = expanded and self.values is None
         shape = self.shape[1:] if expanded and self.shape else self.shape
         n = int(numpy.prod(shape, dtype=int))
         values = self.values if self.values is not None else fill(*self.spec(types), seed, n)
@@ -155,25 +176,81 @@ def name_of(dtype):
     return str(dtype).replace("torch.", "")
 
 
-def values_text(t):
+def values_text(t, types=F):
     if t._is_zerotensor():
         t = torch.zeros(t.shape)
-    return " ".join(number(v) for v in t.detach().flatten().tolist())
+    values = t.detach().flatten().tolist()
+    if types[0] in H and t.dtype.is_floating_point:  # nobody asks for more digits of these
+        values = [float(f"{v:.9g}") for v in values]
+    return " ".join(number(v) for v in values)
+
+
+def held(fn):
+    """The function with what it sees of a loop's variables as they are now: it is called again after the loop."""
+    if not fn.__closure__:
+        return fn
+    cells = tuple(python_types.CellType(c.cell_contents) for c in fn.__closure__)
+    return python_types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, cells)
+
+
+class Spec:
+    """A case as it is described: see case()."""
+
+    def __init__(self, op, fn, types, args, expanded=False, only=None, **options):
+        self.op, self.fn, self.types, self.args, self.expanded, self.only = op, fn, types, args, expanded, only
+        self.options = options
+        self.changes = options.get("changes", ())
+
+    def tensors(self):
+        """-> [(argument, place in its list, T)]"""
+        every = [(name, k, t) for name, a in self.args.items() for k, t in enumerate(a.tensors if isinstance(a, Lst) else [a])]
+        return [(name, k, t) for name, k, t in every if isinstance(t, T)]
+
+    def worth(self):
+        """How well it serves to be varied: with drawn values, of four dimensions or as many as there are."""
+        first = self.tensors()[0][2]
+        return first.values is None, min(4, max(len(t.shape) for _, _, t in self.tensors())), 0 not in first.shape
+
+    def but(self, **changed):
+        given = {"types": self.types, "args": self.args, "expanded": self.expanded, "only": self.only, **self.options, **changed}
+        return Spec(self.op, self.fn, **given)
+
+    def each(self, change):
+        """The case with each tensor replaced by change(name of the argument, tensor)."""
+
+        def one(name, a):
+            if isinstance(a, Lst):
+                return Lst(*[t and change(name, t) for t in a.tensors])
+            return change(name, a) if isinstance(a, T) else a
+
+        return self.but(args={name: one(name, a) for name, a in self.args.items()})
+
+    def layouts(self):
+        """All layouts that make a difference for one of its tensors, unless the case wants only some."""
+        if self.only:
+            return self.only
+        if self.expanded:
+            return "e"
+        ranks = [len(t.shape) for _, _, t in self.tensors() if 0 not in t.shape] or [0]
+        several = sum(r > 0 for r in ranks) > 1
+        return "c" + "t" * (max(ranks) > 1) + "sf" * (max(ranks) > 0) + "n" * (4 in ranks) + "M" * several
+
+    def cells(self, types, layouts, refused=False):
+        """What the case covers of the table."""
+        tensors = [(t.shape, t.values is not None, t.dtype) for _, _, t in self.tensors()]
+        return coverage.cells(self.op, layouts, types, tensors, refused) if tensors else set()
 
 
 class Case:
-    def __init__(self, op, fn, types, args, expanded):
-        self.op, self.fn, self.types, self.args, self.expanded = op, fn, types, args, expanded
-        self.seeds, count = {}, seen.setdefault(op, 0)
-        for name, a in args.items():
-            for k, t in enumerate(a.tensors if isinstance(a, Lst) else [a]):
-                if isinstance(t, T):
-                    self.seeds[name, k] = t.seed or zlib.crc32(f"{op} {count} {name} {k}".encode())
-        self.gseed = zlib.crc32(f"{op} {count} g".encode())
-        seen[op] += 1
+    def __init__(self, spec):
+        self.spec, self.op, self.fn, self.types, self.args = spec, spec.op, spec.fn, spec.types, spec.args
+        count = seen.setdefault(self.op, 0)
+        self.seeds = {(n, k): t.seed or zlib.crc32(f"{self.op} {count} {n} {k}".encode()) for n, k, t in spec.tensors()}
+        self.gseed = zlib.crc32(f"{self.op} {count} g".encode())
+        seen[self.op] += 1
 
     def tensor(self, name, k, a, dtype, grad):
-        t = a.numbers(self.types, self.seeds[name, k], self.expanded)
+        t = a.numbers(self.types, self.seeds[name, k], self.spec.expanded and name not in self.spec.changes)
         t = t.to(getattr(torch, dtype if a.dtype == "*" else a.dtype))
         if grad and a.dtype == "*" and a.grad:
             t.requires_grad_()
@@ -226,7 +303,11 @@ def gradients(case, whole, second):
         return []
     text = [f"g {'i 1 9' if whole else 'u 0.5 1.5'} {case.gseed}"]
     loss = (out[0] * weights(out[0].shape, case.gseed, whole)).sum()
-    grads = torch.autograd.grad(loss, [t for _, t in wanted], create_graph=second, allow_unused=True)
+    try:
+        grads = torch.autograd.grad(loss, [t for _, t in wanted], create_graph=second, allow_unused=True)
+    except RuntimeError as e:
+        print(f"  {case.op}: no derivative: {str(e).splitlines()[0]}")
+        return []
     text += [f"d {i} {values_text(g)}" for (i, _), g in zip(wanted, grads) if g is not None]
     recorded = [(k, g) for k, g in enumerate(grads) if g is not None and g.requires_grad]
     if second and recorded:
@@ -234,42 +315,82 @@ def gradients(case, whole, second):
         try:
             grads = torch.autograd.grad(loss, [t for _, t in wanted], allow_unused=True)
         except RuntimeError as e:
-            print(f"  {case.op}: {str(e).splitlines()[0]}")
+            print(f"  {case.op}: no second derivative: {str(e).splitlines()[0]}")
             return text
         text += [f"h {i} {values_text(g)}" for (i, _), g in zip(wanted, grads) if g is not None]
     return text
 
 
-def results(case, group):
-    """-> [(types, result types, results)]: element types of the group whose values agree, together."""
-    if group[0] in F + H or group == MOVE:
-        _, out = case.run("float64")
-        same = tuple(tuple(t if o.dtype == torch.float64 else name_of(o.dtype) for o in out) for t in group)
-        return [(group, same, out)]
-    found = []
-    for t in group:
+def results(case):
+    """-> [(types, result types, results)], element types whose values agree together; types that PyTorch refuses."""
+    kinds, outs, refused = {}, {}, []
+    for t in case.types:
         try:
-            _, out = case.run(t if t != "default" else "float32")
-        except (RuntimeError, TypeError) as e:
-            print(f"  {case.op}: PyTorch has no {t}: {str(e).splitlines()[0][:90]}")
-            continue
-        kinds = tuple(name_of(o.dtype) for o in out)
+            _, outs[t] = case.run(t if t != "default" else "float32")
+            made = not case.spec.tensors() and t in F  # a function of numbers alone, in float64: nothing tells it the type
+            kinds[t] = tuple(t if made else name_of(o.dtype) for o in outs[t])
+        except REFUSALS:
+            refused.append(t)
+    if not kinds:
+        return [], refused
+    if case.types[0] in F + H:
+        return [(list(kinds), list(kinds.values()), case.run("float64")[1])], refused
+    found = []
+    for t, out in outs.items():
         if out[0].dtype.is_floating_point and t in I + U + B:
             out = case.run("float64")[1]
         for known in found:
             if all(torch.equal(a.double(), b.double()) for a, b in zip(known[2], out)):
-                known[0].append(t), known[1].append(kinds)
+                known[0].append(t), known[1].append(kinds[t])
                 break
         else:
-            found.append(([t], [kinds], out))
-    return found
+            found.append(([t], [kinds[t]], out))
+    return found, refused
+
+
+def write(spec, ulp=None, near=None, grad=True, second=True, bits=True, whole=None, changes=(), seed=None):
+    """Computes a case and adds it to the file."""
+    made, types = Case(spec), spec.types
+    groups, refused = results(made)
+    layouts = spec.layouts()
+    head = []
+    for name, a in spec.args.items():
+        head.append(f"a {name} {argument(a, types, made.seeds.get((name, 0)))}")
+        for k, t in enumerate(a.tensors if isinstance(a, Lst) else []):
+            head.append("a . N" if t is None else f"a . {t.text(types, made.seeds[name, k])}")
+    head += ["b"] * bits + ([f"r {seed}"] if seed is not None else [])
+    exact = types[0] not in F + H + ("default",)
+    whole = types == MOVE if whole is None else whole
+    for some, kinds, out in groups:
+        lines.extend([f"op {spec.op}", f"t {','.join(some)} {','.join('+'.join(k) for k in kinds)}", f"l {layouts}", *head])
+        lines.append(f"k {tolerance(types, kinds, out, ulp, near)}")
+        lines.extend(f"o {dims(o.shape)} {values_text(o, types)}" for o in out)
+        if changes:
+            after, _ = made.run("float64")
+            lines.extend(f"m {name} {values_text(after[name])}" for name in changes)
+        if grad and "float64" in some and not exact:
+            lines.extend(gradients(made, whole, second))
+        lines.append(".")
+        covered.update(spec.cells(some, layouts))
+    if refused:
+        lines.extend([f"op {spec.op}", f"t {','.join(refused)} {','.join(refused)}", "l c", *head, "x", "."])
+        covered.update(spec.cells(refused, "c", refused=True))
+
+
+def tolerance(types, kinds, out, ulp, near):
+    if types == MOVE or not any(k[0] in F + H for k in kinds):
+        return "0 0"
+    peak = max([float(o.double().abs().max()) for o in out if o.numel() and o.dtype.is_floating_point] or [0])
+    u = 1 if types[0] in H else ulp if ulp is not None else 4
+    n = near if near is not None else 0 if ulp is not None else 8 * peak
+    return f"{number(float(u))} {number(float(n) if numpy.isfinite(n) else 0.0)}"
 
 
 def case(
     op,
     fn,
     types=F,
-    layouts="c",
+    layouts=None,
     ulp=None,
     near=None,
     grad=True,
@@ -280,33 +401,73 @@ def case(
     seed=None,
     **args,
 ):
-    """Writes a case. types: element types "*" stands for; layouts: how inputs lie in memory; ulp: allowed distance in units of
-    the result's last place; near: and besides, that many units of the last place of this number (in the type computed in);
-    bits: the same bits on every device; changes: arguments written to; seed: fa_manual_seed before, CPU only."""
-    made = Case(op, fn, types, args, layouts == "e")
-    exact = types == MOVE or (types[0] not in F + H + ("default",))
-    whole = types == MOVE if whole is None else whole
-    for some, kinds, out in results(made, types):
-        peak = max([float(o.double().abs().max()) for o in out if o.numel() and o.dtype.is_floating_point] or [0])
-        floats = any(k[0] in F + H for k in kinds)
-        u = (1 if types[0] in H else ulp if ulp is not None else 4) if floats and types != MOVE else 0
-        n = (near if near is not None else 0 if ulp is not None else 8 * peak) if floats and types != MOVE else 0
-        lines.append(f"op {op}")
-        lines.append(f"t {','.join(some)} {','.join('+'.join(k) for k in kinds)}")
-        lines.append(f"l {layouts}")
-        for name, a in args.items():
-            lines.append(f"a {name} {argument(a, types, made.seeds.get((name, 0)))}")
-            for k, t in enumerate(a.tensors if isinstance(a, Lst) else []):
-                lines.append("a . N" if t is None else f"a . {t.text(types, made.seeds[name, k])}")
-        lines.append(f"k {number(float(u))} {number(float(n) if numpy.isfinite(n) else 0.0)}")
-        if bits:
-            lines.append("b")
-        if seed is not None:
-            lines.append(f"r {seed}")
-        lines.extend(f"o {dims(o.shape)} {values_text(o)}" for o in out)
-        if changes:
-            after, _ = made.run("float64")
-            lines.extend(f"m {name} {values_text(after[name])}" for name in changes)
-        if grad and "float64" in some and not exact or (grad and types == MOVE):
-            lines.extend(gradients(made, whole, second))
-        lines.append(".")
+    """Describes a case and writes it; fn gets the arguments by their names. types: element types "*" stands for; layouts: how
+    inputs lie in memory, all that make sense unless given; ulp: allowed distance in units of the result's last place; near: and
+    besides, that many units of the last place of this number (in the type computed in); bits: the same bits on every device;
+    changes: arguments written to; seed: fa_manual_seed before, CPU only."""
+    types = types if types == MOVE else tuple(t for t in types if (op, "c", t) not in excused)
+    if not types:
+        return
+    options = dict(ulp=ulp, near=near, grad=grad, second=second, bits=bits, whole=whole, changes=changes, seed=seed)
+    spec = Spec(op, held(fn), types, args, only=layouts, **options)
+    specs.setdefault(op, []).append(spec)
+    write(spec, **options)
+
+
+# ---- what the cases of an operator left out ----
+
+
+def emptied(spec):
+    """The case with one size made 0 wherever it stands in a shape: several ways, the first that PyTorch takes is kept."""
+    first = spec.tensors()[0][2].shape
+    for size in dict.fromkeys(first[::-1] or (1,)):
+        yield spec.each(lambda name, t: t.like(tuple(0 if n == size else n for n in t.shape) if first else (0,)))
+
+
+def scalar(spec):
+    """The case with 0-dim inputs: all, else the first alone. Its one element is at position 0."""
+    zero = {"dim": 0, "dim0": 0, "dim1": 0, "dims": (0,)}
+    args = {name: zero.get(name, a) for name, a in spec.args.items()}
+    at_zero = spec.but(args=args).each(lambda name, t: t.like(t.shape, [0] * t.count()) if t.dtype == "int64" else t)
+    yield at_zero.each(lambda name, t: t.like(()))
+    first = spec.tensors()[0][0]
+    yield at_zero.each(lambda name, t: t.like(()) if name == first else t)
+
+
+def takes(spec, t):
+    count = dict(seen)
+    try:
+        Case(spec).run(t)
+        return True
+    except REFUSALS:
+        return False
+    finally:
+        seen.update(count)
+
+
+def fill_in(spec, layouts, ways, types):
+    """The cells of layouts that are still open, by the first way that PyTorch takes, else as a refusal."""
+    for group in [types] + [tuple(t for t in g if t not in types) for g in GROUPS]:
+        done = covered | excused
+        group = tuple(t for t in group if any((spec.op, layout, t) not in done for layout in layouts))
+        if not group:
+            continue
+        tried = [way.but(types=group) for way in ways]
+        best = next((w for w in tried if any(takes(w, t) for t in group)), tried[0])
+        options = {**best.options, "second": best.options["second"] and layouts != "e"}
+        write(best, **options)
+
+
+def sweep():
+    """Every operator with a tensor of the case's type: all element types, then an expanded, an empty and a 0-dim input."""
+    for op, described in list(specs.items()):
+        usable = [s for s in described if any(t.dtype == "*" for _, _, t in s.tensors()) and s.types != ("default",)]
+        if not usable:
+            continue
+        base = max(usable, key=Spec.worth)
+        fill_in(base, base.layouts().replace("M", ""), [base], base.types)
+        if not base.only:
+            fill_in(base, "e", [base.but(expanded=True)], base.types)
+        for layout, ways in (("z", emptied(base)), ("d", scalar(base))):
+            own = [s for s in usable if any(cell[1] == layout for cell in s.cells(F, "c"))]
+            fill_in(base, layout, own + list(ways), base.types)

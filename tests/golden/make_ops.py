@@ -21,11 +21,13 @@ HEAD = "# Made by tests/golden/make_ops.py {room} with PyTorch; tests/golden/REA
 def make(room, tables):
     cases.begin()
     importlib.import_module(room + "_cases").make(tables)
+    cases.sweep()
     text = HEAD.format(room=room) + "\n".join(cases.lines) + "\n"
     path = os.path.join(HERE, room + ".golden.gz")
     with gzip.GzipFile(path, "wb", 9, mtime=0) as f:
         f.write(text.encode())
-    print(f"{room}: {sum(cases.seen.values())} cases of {len(cases.seen)} operators, {len(text)} bytes, {os.path.getsize(path)} packed")
+    size = f"{len(text)} bytes, {os.path.getsize(path)} packed"
+    print(f"{room}: {sum(cases.seen.values())} cases of {len(cases.seen)} operators, {size}")
 
 
 def main():

@@ -4,14 +4,12 @@ import torch
 import torch.nn.functional as nnf
 from cases import F, H, I, OUT, T, case
 
-PLAIN = {"layouts": "cts"}
-MIXED = {"layouts": "ctsfM"}
 
 
 def products():
     def product(op, f, a, b, **more):
         for types in (F, H, I):
-            case(op, f, types, bits=False, near=90.0, a=T(*a, low=-2, high=2), b=T(*b, low=-2, high=2), **{**MIXED, **more})
+            case(op, f, types, bits=False, near=90.0, a=T(*a, low=-2, high=2), b=T(*b, low=-2, high=2), **more)
 
     pairs = [
         ((3,), (3,)),
@@ -34,8 +32,8 @@ def products():
     product("dot", lambda a, b: torch.dot(a, b), (5,), (5,))
     product("outer", lambda a, b: torch.outer(a, b), (3,), (4,))
     # past the blocks of the fast kernels, few results kept: the product's row sums
-    case("matmul", lambda a, b: torch.matmul(a, b), F, "cts", bits=False, near=4000.0, grad=False, a=T(1, 517), b=T(517, 3))
-    case("matmul", lambda a, b: torch.matmul(a, b), F, "ct", bits=False, near=300.0, grad=False, a=T(37, 70), b=T(70, 19))
+    case("matmul", lambda a, b: torch.matmul(a, b), F, bits=False, near=4000.0, grad=False, a=T(1, 517), b=T(517, 3))
+    case("matmul", lambda a, b: torch.matmul(a, b), F, bits=False, near=300.0, grad=False, a=T(37, 70), b=T(70, 19))
     for beta, alpha in ((1.0, 1.0), (0.5, -2.0), (0.0, 1.0)):
         case(
             "addmm",
@@ -48,10 +46,9 @@ def products():
             mat2=T(3, 4),
             beta=beta,
             alpha=alpha,
-            **MIXED
         )
     for types in (F, H):
-        for shape in ((2, 3), (3,), (2, 2, 3)):
+        for shape in ((2, 3), (3,), (2, 1, 2, 3)):
             case(
                 "linear",
                 lambda input, weight, bias: nnf.linear(input, weight, bias),
@@ -61,7 +58,6 @@ def products():
                 input=T(*shape),
                 weight=T(4, 3),
                 bias=T(4),
-                **MIXED
             )
     case(
         "linear",
@@ -79,10 +75,9 @@ def products():
         F,
         bits=False,
         near=90.0,
-        input=T(2, 3),
+        input=T(2, 1, 2, 3),
         weight=T(4, 3),
         bias=T(4),
-        **MIXED
     )
 
 
@@ -90,33 +85,31 @@ def normalisers():
     for types in (F, H):
         for dim in (1, -1):
             for op, f in (("softmax", torch.softmax), ("log_softmax", torch.log_softmax)):
-                case(op, lambda x, dim: f(x, dim), types, "ctsfn", ulp=6, near=8.0, x=T(2, 3, 4, 2), dim=dim)
+                case(op, lambda x, dim: f(x, dim), types, ulp=6, near=8.0, x=T(2, 3, 4, 2), dim=dim)
         case(
             "layer_norm",
             lambda x, shape, weight, bias, eps: nnf.layer_norm(x, shape, weight, bias, eps),
             types,
-            x=T(2, 3, 4),
+            x=T(2, 3, 2, 4),
             near=60.0,
             shape=(4,),
             weight=T(4),
             bias=T(4),
             eps=1e-5,
-            **PLAIN
         )
     for op, f in (("softmax", torch.softmax), ("log_softmax", torch.log_softmax)):
         case(
             op,
             lambda x, dim: f(x, dim),
             F,
-            "c",
             ulp=6,
             near=8.0,
             grad=False,
             x=T(2, 3, values=[1000.0, 0, -1000, float("-inf"), 1, 2]),
             dim=1,
         )
-        case(op, lambda x, dim: f(x, dim), F, "c", ulp=6, near=8.0, grad=False, x=T(1, 1500), dim=0)
-        case(op, lambda x, dim: f(x, dim), F, "c", ulp=6, near=8.0, grad=False, x=T(2, 0), dim=1)
+        case(op, lambda x, dim: f(x, dim), F, ulp=6, near=8.0, grad=False, x=T(1, 1500), dim=0)
+        case(op, lambda x, dim: f(x, dim), F, ulp=6, near=8.0, grad=False, x=T(2, 0), dim=1)
     case(
         "layer_norm",
         lambda x, shape, weight, bias, eps: nnf.layer_norm(x, shape, weight, bias, eps),
@@ -127,7 +120,6 @@ def normalisers():
         weight=None,
         bias=None,
         eps=1e-3,
-        **PLAIN
     )
     for shape in ((4, 3), (2, 3, 4), (2, 3, 2, 2)):
         for training in (True, False):
@@ -135,7 +127,6 @@ def normalisers():
                 "batch_norm",
                 batch_norm,
                 F,
-                "cts" if len(shape) < 4 else "ctsn",
                 near=60.0,
                 x=T(*shape),
                 changes=("running_mean", "running_var"),
@@ -163,8 +154,8 @@ def normalisers():
         momentum=0.1,
         eps=1e-5,
     )
-    case("dropout", lambda x, p, training: torch.dropout(x, p, training), F, "cts", ulp=0, x=T(2, 3), p=0.5, training=False)
-    case("dropout", lambda x, p, training: torch.dropout(x, p, training), F, "cts", ulp=0, x=T(2, 3), p=0.0, training=True)
+    case("dropout", lambda x, p, training: torch.dropout(x, p, training), F, ulp=0, x=T(2, 3, 2, 2), p=0.5, training=False)
+    case("dropout", lambda x, p, training: torch.dropout(x, p, training), F, ulp=0, x=T(2, 3), p=0.0, training=True)
 
 
 def batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps):
@@ -189,7 +180,6 @@ def convolutions():
                 "conv2d",
                 conv,
                 F,
-                "ctsn" if bias else "c",
                 bits=False,
                 near=200.0,
                 grad=bias,
@@ -205,7 +195,6 @@ def convolutions():
         "conv2d",
         conv,
         H,
-        "cn",
         bits=False,
         near=200.0,
         x=T(1, 2, 4, 4),
@@ -216,11 +205,26 @@ def convolutions():
         dilation=one,
         groups=1,
     )
-    for types in (F, H):
+    for types in (F, H):  # no image
+        case(
+            "conv2d",
+            conv,
+            types,
+            bits=False,
+            second=False,
+            x=T(0, 2, 4, 4),
+            weight=T(2, 2, 3, 3),
+            bias=T(2),
+            stride=one,
+            padding=one,
+            dilation=one,
+            groups=1,
+        )
         for shape, kernel, stride, padding, dilation, ceil in (
             ((2, 2, 4, 4), (2, 2), (2, 2), none, one, False),
             ((1, 2, 5, 5), (3, 2), (2, 1), (1, 1), one, False),
             ((1, 1, 5, 6), (2, 2), (2, 2), none, (2, 1), True),
+            ((0, 2, 4, 4), (2, 2), (2, 2), none, one, False),
         ):
             distinct = T(*shape, kind="p", low=0, high=0)
             case(
@@ -229,7 +233,6 @@ def convolutions():
                     x, kernel, stride, padding, dilation, ceil_mode, return_indices=True
                 ),
                 types,
-                "ctsn",
                 ulp=0,
                 x=distinct,
                 kernel=kernel,
@@ -246,7 +249,6 @@ def convolutions():
                         x, kernel, stride, padding, ceil_mode, count_include_pad
                     ),
                     types,
-                    "ctsn",
                     near=20.0,
                     x=T(*shape),
                     kernel=kernel,
@@ -266,6 +268,7 @@ def losses():
             (T(4, 3), labels, None),
             (T(4, 3), some, T(3, low=0.5, high=2, grad=False)),
             (T(2, 3, 2, 2), planes, None),
+            (T(3), T(dtype="int64", values=[1], grad=False), None),
         ):
             case(
                 "nll_loss",
@@ -273,7 +276,6 @@ def losses():
                     x, target, weight, reduction=reduction, ignore_index=ignore_index
                 ),
                 F,
-                "ct",
                 near=20.0,
                 x=x,
                 target=target,
@@ -288,7 +290,6 @@ def losses():
                         x, target, weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing
                     ),
                     F,
-                    "ct",
                     near=20.0,
                     x=x,
                     target=target,
@@ -303,7 +304,6 @@ def losses():
                 x, target, weight, reduction=reduction, label_smoothing=label_smoothing
             ),
             F,
-            "ct",
             near=20.0,
             x=T(4, 3),
             target=T(4, 3, low=0.1, high=0.5),
@@ -334,10 +334,9 @@ def pair(reduction):
                 op,
                 f,
                 types,
-                "ctsM",
                 near=30.0,
-                x=T(4, 3, low=low, high=high),
-                target=T(4, 3, low=target[0], high=target[1]),
+                x=T(2, 2, 2, 3, low=low, high=high),
+                target=T(2, 2, 2, 3, low=target[0], high=target[1]),
                 **more,
                 reduction=reduction
             )
@@ -355,7 +354,7 @@ def pair(reduction):
             lambda x, target, reduction, delta: nnf.huber_loss(x, target, reduction=reduction, delta=beta),
             delta=beta,
         )
-    weight = T(4, 3, low=0.5, high=2, grad=False)
+    weight = T(2, 2, 2, 3, low=0.5, high=2, grad=False)
     for w in (None, weight):
         loss(
             "bce_loss",

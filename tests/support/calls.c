@@ -78,9 +78,17 @@ static int64_t lay_out(char layout, fa_shape shape, int64_t *stride, int64_t *of
     return step + *offset;
 }
 
+/* Whether the call writes to the tensor: then its elements have memory of their own. */
+static bool is_written(const golden_case *c, int index) {
+    for (int i = 0; i < c->nchanges; i++) {
+        if (c->args[c->changes[i].at].first == index) return true;
+    }
+    return false;
+}
+
 /* Values in C order, whatever the layout. */
 static bool logical(const golden_tensor *t, bool expanded, double *out) {
-    const int64_t n = golden_numel(t->shape), own = expanded && t->shape.ndim ? n / t->shape.dim[0] : n;
+    const int64_t n = golden_numel(t->shape), own = expanded && n ? n / t->shape.dim[0] : n;
     if (t->kind == 'v') {
         if (t->nvalues != n) return false;
         memcpy(out, t->values, (size_t)n * sizeof *out);
@@ -109,6 +117,7 @@ fa_tensor *golden_input(const golden_case *c, int index, fa_dtype type, char lay
     if (t->dtype) type = t->dtype;
     if (layout == 'M') layout = "tsfc"[index % 4];
     if (n == 0 || t->shape.ndim == 0 || (layout == 'n' && t->shape.ndim != 4)) layout = 'c';
+    if (layout == 'e' && (t->kind == 'v' || is_written(c, index))) layout = 'c';
     double *values = malloc((size_t)(n * 3 + 8) * sizeof *values), *memory = values ? values + n : NULL;
     if (!values || !logical(t, layout == 'e', values)) return free(values), NULL;
     fa_tensor *made;

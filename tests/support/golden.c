@@ -191,6 +191,7 @@ static bool read_line(golden_case *c, char kind, char *at) {
     case 'a': return read_argument(c, at);
     case 'k': c->ulp = real(&at), c->near = real(&at); return true;
     case 'b': return c->bits = true;
+    case 'x': return c->refused = true;
     case 'r': c->seed = whole(&at); return c->seeded = true;
     case 'o': return read_values(c->out, &c->nout, GOLDEN_MAX_OUT, at, 'o');
     case 'm': return read_change(c, at);

@@ -44,7 +44,7 @@ typedef struct golden_case {
     golden_spec args[GOLDEN_MAX_ARGS];
     golden_tensor tensors[GOLDEN_MAX_TENSORS];
     double ulp, near;
-    bool bits, seeded;
+    bool bits, seeded, refused;
     uint64_t seed;
     golden_values out[GOLDEN_MAX_OUT], changes[GOLDEN_MAX_OUT], first[GOLDEN_MAX_TENSORS], second[GOLDEN_MAX_TENSORS];
     char gkind;          /* weights of the results in the sums whose derivatives are given */
