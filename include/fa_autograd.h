@@ -15,6 +15,7 @@ FA_API fa_tensor *fa_grad(const fa_tensor *t);             /* borrowed; NULL if 
 FA_API bool fa_set_grad(fa_tensor *t, fa_tensor *grad);    /* NULL clears */
 FA_API bool fa_retain_grad(fa_tensor *t);
 FA_API fa_tensor *fa_detach(fa_tensor *t);                 /* shares memory and version, not the graph */
+FA_API fa_tensor *fa_detach_(fa_tensor *t);                /* in place: t becomes a leaf without a gradient; no views; returns t */
 FA_API fa_tensor *fa_data_of(fa_tensor *t);                /* torch's .data: shares memory, own version */
 FA_API const char *fa_grad_fn_name(const fa_tensor *t);    /* "MulBackward0"; NULL for a leaf */
 

@@ -3,7 +3,7 @@
 #ifndef FA_FUNCTIONAL_H
 #define FA_FUNCTIONAL_H
 
-#include "fa_tensor.h"
+#include "fa_ops.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,14 +32,33 @@ FA_API fa_tensor *fa_scatter_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_te
 FA_API fa_tensor *fa_scatter_value_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_scalar value);
 FA_API fa_tensor *fa_scatter_add_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src);
 FA_API fa_tensor *fa_index_add_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src);
+FA_API fa_tensor *fa_index_copy_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src);
+FA_API fa_tensor *fa_index_fill_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *value); /* value: 0-dimensional */
+FA_API fa_tensor *fa_index_fill_scalar_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_scalar value);
+FA_API fa_tensor *fa_masked_scatter_(fa_tensor *t, fa_tensor *mask, fa_tensor *src);
+FA_API fa_tensor *fa_cumsum_(fa_tensor *t, int64_t dim);
+FA_API fa_tensor *fa_cumprod_(fa_tensor *t, int64_t dim);
+/* t = beta * t + alpha * mat1 @ mat2; fa_addmm_(t, mat1, mat2, .alpha = 2) */
+FA_API fa_tensor *fa_addmm_with_(fa_tensor *t, fa_tensor *mat1, fa_tensor *mat2, const fa_addmm_options *options);
 /* t[indices] = values (or += values): int64 or bool tensors as fa_index takes them, NULL for a whole dimension */
 FA_API fa_tensor *fa_index_put_(fa_tensor *t, fa_tensor *const *indices, int nindices, fa_tensor *values, bool accumulate);
+
+/* ---- Sizes and strides changed in place, the elements stay where they are. Recorded by torch's rules; the version is raised. ---- */
+FA_API fa_tensor *fa_transpose_(fa_tensor *t, int64_t dim0, int64_t dim1);
+FA_API fa_tensor *fa_t_(fa_tensor *t);
+FA_API fa_tensor *fa_squeeze_(fa_tensor *t);
+FA_API fa_tensor *fa_squeeze_dim_(fa_tensor *t, int64_t dim);
+FA_API fa_tensor *fa_unsqueeze_(fa_tensor *t, int64_t dim);
 
 /* ---- Numbers where the rows take tensors ---- */
 FA_API fa_tensor *fa_clamp_scalars(fa_tensor *x, fa_scalar low, fa_scalar high); /* x held within [low, high] */
 FA_API fa_tensor *fa_clamp_scalars_(fa_tensor *x, fa_scalar low, fa_scalar high);
 FA_API fa_tensor *fa_clamp_min(fa_tensor *x, fa_scalar low);
 FA_API fa_tensor *fa_clamp_max(fa_tensor *x, fa_scalar high);
+FA_API fa_tensor *fa_clamp_min_(fa_tensor *x, fa_scalar low);
+FA_API fa_tensor *fa_clamp_max_(fa_tensor *x, fa_scalar high);
+FA_API fa_tensor *fa_round_decimals(fa_tensor *x, int decimals); /* 2: to hundredths, -2: to hundreds; halves to even */
+FA_API fa_tensor *fa_round_decimals_(fa_tensor *x, int decimals);
 FA_API fa_tensor *fa_rsub_scalar(fa_tensor *x, fa_scalar s); /* s - x */
 FA_API fa_tensor *fa_rdiv_scalar(fa_tensor *x, fa_scalar s); /* s / x */
 FA_API fa_tensor *fa_rpow_scalar(fa_tensor *x, fa_scalar s); /* s to the power x */
@@ -48,7 +67,12 @@ FA_API fa_tensor *fa_rpow_scalar(fa_tensor *x, fa_scalar s); /* s to the power x
 #define fa_scatter_value_(t, dim, index, value) fa_scatter_value_((t), (dim), (index), FA_NUM(value))
 #define fa_clamp_scalars(x, low, high) fa_clamp_scalars((x), FA_NUM(low), FA_NUM(high))
 #define fa_clamp_scalars_(x, low, high) fa_clamp_scalars_((x), FA_NUM(low), FA_NUM(high))
+#define fa_index_fill_scalar_(t, dim, index, value) fa_index_fill_scalar_((t), (dim), (index), FA_NUM(value))
+#define fa_addmm_(t, mat1, mat2, ...) \
+    fa_addmm_with_((t), (mat1), (mat2), &FA_OPTIONS(fa_addmm_options, FA_ADDMM_DEFAULTS, __VA_ARGS__))
 #define fa_clamp_min(x, low) fa_clamp_min((x), FA_NUM(low))
+#define fa_clamp_min_(x, low) fa_clamp_min_((x), FA_NUM(low))
+#define fa_clamp_max_(x, high) fa_clamp_max_((x), FA_NUM(high))
 #define fa_clamp_max(x, high) fa_clamp_max((x), FA_NUM(high))
 #define fa_rsub_scalar(x, s) fa_rsub_scalar((x), FA_NUM(s))
 #define fa_rdiv_scalar(x, s) fa_rdiv_scalar((x), FA_NUM(s))

@@ -43,6 +43,7 @@ FA_API fa_tensor *fa_ones_like_with(fa_tensor *like, const fa_tensor_options *op
 FA_API fa_tensor *fa_full_like_with(fa_tensor *like, fa_scalar value, const fa_tensor_options *options);
 FA_API fa_tensor *fa_rand_like_with(fa_tensor *like, const fa_tensor_options *options);
 FA_API fa_tensor *fa_randn_like_with(fa_tensor *like, const fa_tensor_options *options);
+FA_API fa_tensor *fa_randint_like_with(fa_tensor *like, int64_t low, int64_t high, const fa_tensor_options *options); /* of like's dtype */
 
 #ifndef __cplusplus
 #define fa_empty(shape, ...) fa_empty_with((shape), FA_TENSOR_OPTIONS(__VA_ARGS__))
@@ -63,6 +64,7 @@ FA_API fa_tensor *fa_randn_like_with(fa_tensor *like, const fa_tensor_options *o
 #define fa_full_like(like, value, ...) fa_full_like_with((like), FA_NUM(value), FA_TENSOR_OPTIONS(__VA_ARGS__))
 #define fa_rand_like(like, ...) fa_rand_like_with((like), FA_TENSOR_OPTIONS(__VA_ARGS__))
 #define fa_randn_like(like, ...) fa_randn_like_with((like), FA_TENSOR_OPTIONS(__VA_ARGS__))
+#define fa_randint_like(like, low, high, ...) fa_randint_like_with((like), (low), (high), FA_TENSOR_OPTIONS(__VA_ARGS__))
 /* A 1-d tensor of the values written: fa_floats(1, 2, 3) is float32, fa_ints(1, 2, 3) int64. */
 #define fa_floats(...) fa_from_data_with((double[]){__VA_ARGS__}, FA_FLOAT64, FA_SHAPE((int64_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double))), FA_TENSOR_OPTIONS(.dtype = FA_FLOAT32))
 #define fa_ints(...) fa_from_data_with((int64_t[]){__VA_ARGS__}, FA_INT64, FA_SHAPE((int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))), FA_TENSOR_OPTIONS(.dtype = FA_INT64))

@@ -7,7 +7,8 @@ enum {
     FA_STATUS_INDEX = 1,    /* "index 5 is out of bounds for dimension 0 with size 3" */
     FA_STATUS_TARGET = 2,   /* "Target 3 is out of bounds." */
     FA_STATUS_SELF = 3,     /* "index out of range in self" */
-    FA_STATUS_PLACE = 4     /* as FA_STATUS_INDEX, but a RuntimeError in torch: gather, scatter */
+    FA_STATUS_PLACE = 4,    /* as FA_STATUS_INDEX, but a RuntimeError in torch: gather, scatter */
+    FA_STATUS_COPY = 5      /* as FA_STATUS_INDEX, but not counted from the end: index_copy */
 };
 
 #ifdef FA_DIALECT_H /* the host needs the kinds only */

@@ -20,7 +20,8 @@ C_TYPES = {"tensor": "fa_tensor *", "tensor?": "fa_tensor *", "tensors": "fa_ten
 NODE_NAMES = {"linear": "Addmm", "gemm": "Mm", "to_device": "ToCopy", "to_dtype": "ToCopy", "sum_dims": "Sum", "mean_dims": "Mean",
               "squeeze_dim": "Squeeze", "max_dim": "Max", "min_dim": "Min", "conv2d": "Convolution", "max_pool2d": "MaxPool2DWithIndices",
               "layer_norm": "NativeLayerNorm", "batch_norm": "NativeBatchNorm", "gelu_tanh": "Gelu", "mse_element": "MseLoss",
-              "max_pool2d_backward": "MaxPool2DWithIndicesBackward", "linear_relu": "Relu"}
+              "max_pool2d_backward": "MaxPool2DWithIndicesBackward", "linear_relu": "Relu",
+              "add_alpha": "Add", "sub_alpha": "Sub", "div_floor": "Div", "div_trunc": "Div", "round_scaled": "Round", "index_fill_scalar": "IndexFill"}
 HELPERS = {"inverse": "fai_inverse_dims", "dims_of": "fai_dims_of", "channels_of": "fai_channel_dims"}  # give shapes
 OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 
@@ -188,13 +189,13 @@ def elementwise_declarations(row):
     tensors = ", ".join(f"fa_tensor *{a}" for a in row.args)
     params = "".join(f", double {p}" for p, _ in row.params)
     yield f"fa_{row.name}", f"{tensors}{params}", row.args, ""
-    if not row.result:
+    if row.in_place:
         yield f"fa_{row.name}_", f"{tensors}{params}", row.args, "_in_place"
     if len(row.args) > 1:
         front, last = row.args[:-1], row.args[-1]
         scalar = ", ".join(f"fa_tensor *{a}" for a in front) + f", fa_scalar {last}{params}"
         yield f"fa_{row.name}_scalar", scalar, front + [f"={last}"], ""
-        if not row.result:
+        if row.in_place:
             yield f"fa_{row.name}_scalar_", scalar, front + [f"={last}"], "_in_place"
 
 
@@ -223,7 +224,7 @@ def elementwise_table(row):
                        f"{row.name}_d{arg}_graph, {'true' if expr.text == 'g' else 'false'}}}")
     kinds = {"float": "FAI_TYPES_FLOAT", "number": "FAI_TYPES_NUMBER", "any": "FAI_TYPES_ANY", "int": "FAI_TYPES_INT", "real": "FAI_TYPES_REAL"}
     defaults = ", ".join(repr(v) for _, v in row.params) or "0"
-    entry = (f"    [FAI_ROW_{row.name}] = {{{{.name = \"{camel(row.name)}\", .backward = fai_row_backward, .row = &fai_row_apis[FAI_ROW_{row.name}]}}, \"{row.name}\", "
+    entry = (f"    [FAI_ROW_{row.name}] = {{{{.name = \"{camel(row.name)}\", .backward = fai_row_backward, .row = &fai_row_apis[FAI_ROW_{row.name}]}}, \"{row.name}\", \"{row.name}_\", "
              f"FAI_ROW_{row.name}, {kinds[row.types]}, {'true' if row.result == 'bool' else 'false'}, {'true' if row.checks_zero else 'false'}, "
              f"{len(row.args)}, {len(row.params)}, {{{defaults}}}, {{{', '.join(entries)}}}}},\n")
     return out, entry

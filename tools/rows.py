@@ -44,10 +44,12 @@ class Elementwise:
         self.args = [a.strip() for a in operands.split(",")]
         self.params = [(n.strip(), float(v)) for n, v in (p.split("=") for p in params.split(",") if p.strip())]
         self.types, _, self.result = row["types"].partition(">")
+        self.in_place = self.result != "bool"  # whether there is fa_<name>_
+        self.result = self.result.removesuffix("_")
         self.checks_zero = "!zero" in self.types
         self.types = self.types.replace("!zero", "")
         if self.types not in ("float", "number", "any", "int", "real") or self.result not in ("", "bool"):
-            raise RowError(f"{self.at}: types {row['types']!r}: float, number, any, int or real, then >bool or nothing")
+            raise RowError(f"{self.at}: types {row['types']!r}: float, number, any, int or real, then >bool, >bool_ or nothing")
         if self.args != ["x", "y", "z"][:len(self.args)]:
             raise RowError(f"{self.at}: operands are x, y, z in this order, found {self.args}")
         names = self.args + [p for p, _ in self.params]

@@ -83,7 +83,7 @@ bool fai_remake_view(fa_tensor *view); /* after its base was written: a node tha
 /* ---- rows.c: elementwise rows, recorded ---- */
 struct fai_row_api {
     fai_node_op node;
-    const char *name;
+    const char *name, *in_place; /* "add", "add_" */
     int row;
     fai_types types;
     bool bool_result, checks_zero;
@@ -104,8 +104,9 @@ static inline fa_tensor *fai_row3(int row, fai_operand a, fai_operand b, fai_ope
 
 /* ---- in place ---- */
 enum { FAI_VIEW_OF_GRAD = 256 }; /* beside tensor.h's flags: a view that no_grad made of a tensor that needs a gradient */
-/* Before: may t be written? Leaf that needs a gradient, inference tensor, overlapping memory: torch's sentences. */
-bool fai_in_place_check(const char *op, fa_tensor *t);
+/* Before: may t be changed? Leaf that needs a gradient, inference tensor, one of several views: torch's sentences. */
+bool fai_in_place_allowed(const char *op, fa_tensor *t);
+bool fai_in_place_check(const char *op, fa_tensor *t); /* may it be written? As above, and its memory does not overlap */
 /* Everything that may fail, before t is written: the nodes that the write will put in place. Takes node if it returns true. */
 typedef struct fai_write { fai_node *node, *through, *reread; } fai_write; /* all NULL: nothing is recorded */
 bool fai_in_place_begin(fa_tensor *t, fai_node *node, fai_write *write);

@@ -160,6 +160,33 @@ bool fai_prod_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     return give(node, 0, grads, fa_mul(fai_expand_reduced(node, g, dims, keepdim), others));
 }
 
+/* s[k] = g[k] + x[k + 1] * s[k + 1] along dim: in steps of 1, 2, 4, ... each with the product of the factors in between. */
+static fa_tensor *weighted_suffix_sums(fa_tensor *g, fa_tensor *x, int dim, int64_t n) {
+    fa_tensor *s = g, *between = fa_slice(x, dim, 1, n, 1);
+    for (int64_t step = 1; step < n; step *= 2) {
+        fa_tensor *more = fa_mul(between, fa_slice(s, dim, step, n, 1));
+        fa_tensor *parts[] = {fa_add(fa_slice(s, dim, 0, n - step, 1), more), fa_slice(s, dim, n - step, n, 1)};
+        if (!parts[0] || !parts[1] || !(s = fa_cat(parts, 2, dim))) return NULL;
+        if (2 * step < n) between = fa_mul(fa_slice(between, dim, 0, n - 2 * step, 1), fa_slice(between, dim, step, n - step, 1));
+    }
+    return s;
+}
+
+/* Every factor's share without a division, so that zeros need no care and the result can be differentiated again: the product of
+ * those before it, times the sum over the results after it without it. */
+bool fai_cumprod_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
+    const fai_cumprod_params *p = node->params;
+    fa_tensor *x = fai_node_kept(node, 0), *r = fai_node_kept(node, 1);
+    int dim;
+    if (!x || !r || !fai_wrap_dim("cumprod", p->dim, x->ndim, &dim)) return false;
+    const int64_t n = x->ndim ? x->size[dim] : 1;
+    if (n < 2) return give(node, 0, grads, fa_alias(g));
+    fa_tensor *sums = weighted_suffix_sums(fai_widened(g), fai_widened(x), dim, n);
+    fa_tensor *parts[] = {fa_ones_like(fa_slice(x, dim, 0, 1, 1)), fa_slice(r, dim, 0, n - 1, 1)};
+    fa_tensor *before = sums && parts[0] && parts[1] ? fa_cat(parts, 2, dim) : NULL;
+    return give(node, 0, grads, before ? fa_mul(before, sums) : NULL);
+}
+
 /* ---- linear with relu ---- */
 
 bool fai_linear_relu_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {

@@ -19,10 +19,6 @@ static inline fai_split fai_split_at(const fa_tensor *x, int dim) {
     return s;
 }
 
-static inline bool fai_same_shape(const fa_tensor *a, const fa_tensor *b) {
-    return a->ndim == b->ndim && !memcmp(a->size, b->size, sizeof(int64_t) * a->ndim);
-}
-
 static inline fa_tensor *fai_multiply(fa_tensor *x, double by) { return fai_row2(FAI_ROW_mul, fai_of(x), fai_number(by)); }
 static inline fa_tensor *fai_divide(fa_tensor *x, double by) { return fai_row2(FAI_ROW_div, fai_of(x), fai_number(by)); }
 static inline fa_tensor *fai_add_number(fa_tensor *x, double n) { return fai_row2(FAI_ROW_add, fai_of(x), fai_number(n)); }

@@ -327,6 +327,13 @@ static bool commit(task *t)
         FA_SCOPE;
         entry *e = &t->entries[t->leaves[i]];
         fa_tensor *leaf = fai_accumulated(e->node), *ready;
+        if (!fai_same_shape(e->grad, leaf)) {
+            char got[160], want[160];
+            fai_text_shape(got, sizeof got, e->grad->ndim, e->grad->size);
+            fai_text_shape(want, sizeof want, leaf->ndim, leaf->size);
+            return fai_fail(FA_ERR_RUNTIME, "backward",
+                            "the gradient of a leaf came in shape %s, but the leaf has shape %s now: fa_t_ or its kind changed it after it was used", got, want);
+        }
         if (leaf->grad && (t->create_graph || leaf->grad->node)) {
             ready = fai_ref(sum(t, leaf->grad, e->grad));
         } else if (leaf->grad) {
@@ -499,6 +506,14 @@ static bool hand_out(fa_tensor *const *inputs, int n, fa_tensor **grads, const f
     return true;
 }
 
+/* One engine serves both: what it says of itself is said under the name that was called. */
+static bool fails_as_grad(void)
+{
+    fa_error *e = &fai_tls.error;
+    if (fai_tls.error_pending && !strcmp(e->op, "backward")) snprintf(e->op, sizeof e->op, "grad");
+    return false;
+}
+
 bool fa_grad_of_with(fa_tensor *const *outputs, int noutputs, fa_tensor *const *inputs, int ninputs, fa_tensor **grads, const fa_grad_options *options)
 {
     for (int i = 0; i < ninputs; i++) grads[i] = NULL;
@@ -513,5 +528,5 @@ bool fa_grad_of_with(fa_tensor *const *outputs, int noutputs, fa_tensor *const *
             if (inputs[k] == inputs[i] && grads[k]) grads[i] = fai_ref(grads[k]);
         if (grads[i] && !fai_scope_add(grads[i], "grad")) grads[i] = NULL, ok = false;
     }
-    return ok && hand_out(inputs, ninputs, grads, options);
+    return (ok && hand_out(inputs, ninputs, grads, options)) || fails_as_grad();
 }

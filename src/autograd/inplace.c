@@ -142,7 +142,7 @@ static void *fail_no_grad_view(const char *op)
                     "be tracked).");
 }
 
-bool fai_in_place_check(const char *op, fa_tensor *t)
+bool fai_in_place_allowed(const char *op, fa_tensor *t)
 {
     if (FAI_HAS(t, FAI_INFERENCE) && !fai_tls.inference) {
         fai_fail(FA_ERR_RUNTIME, op,
@@ -165,9 +165,10 @@ bool fai_in_place_check(const char *op, fa_tensor *t)
                  t->node && !strcmp(t->node->op->name, "Select") ? "Unbind" : "Split");
         return false;
     }
-    if (fai_recording() && FAI_HAS(t, FAI_VIEW_OF_GRAD)) return fail_no_grad_view(op);
-    return fai_check_writable(op, t);
+    return !(fai_recording() && FAI_HAS(t, FAI_VIEW_OF_GRAD)) || fail_no_grad_view(op);
 }
+
+bool fai_in_place_check(const char *op, fa_tensor *t) { return fai_in_place_allowed(op, t) && fai_check_writable(op, t); }
 
 bool fai_in_place_begin(fa_tensor *t, fai_node *node, fai_write *write)
 {

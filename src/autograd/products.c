@@ -1,5 +1,6 @@
 /* Matrix products: torch's family of functions, their checks and messages, over fa_gemm. */
 #include "composite.h"
+#include <fa_functional.h>
 
 /* ---- messages ---- */
 
@@ -201,4 +202,22 @@ fa_tensor *fai_addmm(fa_tensor *input, fa_tensor *mat1, fa_tensor *mat2, double 
     if (!wide) return NULL;
     fa_tensor *product = scaled(fa_gemm(mat1, mat2), alpha);
     return fa_keep(beta == 0 ? product : fa_add(scaled(wide, beta), product)); /* beta 0: input's NaN do not count */
+}
+
+fa_tensor *fa_addmm_with_(fa_tensor *t, fa_tensor *mat1, fa_tensor *mat2, const fa_addmm_options *options) {
+    FAI_CALLED("addmm_");
+    if (!fai_options_ok("addmm_", options ? options->struct_size : 0, sizeof *options) || !check_addmm(t, mat1, mat2) ||
+        fai_refuse_pending("addmm_"))
+        return NULL;
+    const int64_t size[] = {mat1->size[0], mat2->size[1]};
+    if (!fai_has_shape(t, 2, size)) {
+        char found[160], wanted[160];
+        fai_text_shape(found, sizeof found, t->ndim, t->size);
+        fai_text_shape(wanted, sizeof wanted, 2, size);
+        return fai_fail(FA_ERR_RUNTIME, "addmm_", "Bad in-place call: input tensor size %s and output tensor size %s should match", found, wanted);
+    }
+    FA_SCOPE;
+    if (!fai_in_place_check("addmm_", t)) return NULL;
+    fa_tensor *result = fai_addmm(t, mat1, mat2, options->beta, options->alpha);
+    return result ? fa_copy_(t, result) : NULL;
 }

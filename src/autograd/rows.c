@@ -1,5 +1,5 @@
 /* Elementwise rows with derivatives: the node keeps what the derivative's text reads and nothing else. */
-#include "autograd.h"
+#include "generated.h"
 #include <string.h>
 
 enum { X = 1, R = 4, NOT_KEPT = 0xff };
@@ -29,11 +29,14 @@ static unsigned reads_of(const fai_row_api *api, int n, const fai_operand *opera
     return reads;
 }
 
+/* A comparison that is written into a floating tensor is recorded too: what it overwrites and compares gets zeros. */
+static bool has_derivative(const fai_row_api *api, int i) { return api->d[i].graph != NULL || api->bool_result; }
+
 static bool wants_record(const fai_row_api *api, int n, const fai_operand *operands)
 {
     if (!fai_recording()) return false;
     for (int i = 0; i < n; i++)
-        if (api->d[i].graph && fai_wants_grad(operands[i].tensor)) return true;
+        if (has_derivative(api, i) && fai_wants_grad(operands[i].tensor)) return true;
     return false;
 }
 
@@ -50,7 +53,7 @@ static fai_node *new_node(const fai_row_api *api, int n, const fai_operand *oper
     memset(p->kept_at, NOT_KEPT, sizeof p->kept_at);
     for (int i = 0; i < api->nparams; i++) p->numbers[i] = params[i];
     for (int i = 0; i < n; i++) {
-        ok = ok && fai_node_input(node, i, operands[i].tensor, api->d[i].graph != NULL);
+        ok = ok && fai_node_input(node, i, operands[i].tensor, has_derivative(api, i));
         if (!operands[i].tensor) p->scalar[i] = operands[i].scalar;
     }
     for (int which = X; which <= R; which++) {
@@ -129,22 +132,18 @@ fa_tensor *fai_row(int row, int noperands, const fai_operand *operands, const do
     return r;
 }
 
-static bool same_shape(const fa_tensor *t, int ndim, const int64_t *size)
-{
-    return t->ndim == ndim && memcmp(t->size, size, (size_t)ndim * sizeof *size) == 0;
-}
-
 static bool check_in_place(const fai_row_api *api, int n, const fai_operand *operands)
 {
     const fa_tensor *tensors[3] = {NULL};
     fa_tensor *t = operands[0].tensor;
     for (int i = 1; i < n; i++) tensors[i - 1] = operands[i].tensor;
-    if (!fai_in_place_check(api->name, t) || !fai_fits(api->name, t, n - 1, tensors)) return false;
+    if (!fai_in_place_check(api->in_place, t) || !fai_fits(api->in_place, t, n - 1, tensors)) return false;
+    if (api->bool_result) return true; /* 0 and 1 are in every type */
     fa_dtype result = fai_result_type(n, operands);
     if (api->types == FAI_TYPES_FLOAT && !fai_is_float(result)) result = fa_default_dtype();
     bool fits = (!fai_is_float(result) || fai_is_float(t->dtype)) && (result == FA_BOOL || t->dtype != FA_BOOL);
     if (!fits && api->row != FAI_ROW_masked_fill && api->row != FAI_ROW_where)
-        fai_fail(FA_ERR_RUNTIME, api->name, "result type %s can't be cast to the desired output type %s", fai_dtype_title(result), fai_dtype_title((fa_dtype)t->dtype));
+        fai_fail(FA_ERR_RUNTIME, api->in_place, "result type %s can't be cast to the desired output type %s", fai_dtype_title(result), fai_dtype_title((fa_dtype)t->dtype));
     return fits || api->row == FAI_ROW_masked_fill || api->row == FAI_ROW_where;
 }
 
@@ -161,10 +160,11 @@ fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands,
 {
     const fai_row_api *api = &fai_row_apis[row];
     fa_tensor *t = operands[0].tensor;
+    FAI_CALLED(api->in_place);
     if (!params) params = api->defaults;
-    if (!operands_there(api, noperands, operands) || fai_refuse_pending(api->name) || !check_in_place(api, noperands, operands)) return NULL;
+    if (!operands_there(api, noperands, operands) || fai_refuse_pending(api->in_place) || !check_in_place(api, noperands, operands)) return NULL;
     fai_write write = {NULL, NULL, NULL};
-    if (wants_record(api, noperands, operands)) {
+    if (fai_is_float(t->dtype) && wants_record(api, noperands, operands)) {
         fai_node *node = node_of_write(api, noperands, operands, params);
         if (!node || !keep_written(node, t) || !fai_in_place_begin(t, node, &write)) return fai_node_unref(node), NULL;
     }
@@ -173,9 +173,9 @@ fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands,
     bool ok = true;
     for (int i = 0; i < noperands; i++) {
         apart[i] = operands[i];
-        ok = ok && (i == 0 || fai_separate(api->name, t, &apart[i].tensor));
+        ok = ok && (i == 0 || fai_separate(api->in_place, t, &apart[i].tensor));
     }
-    if (!ok || !fai_row_into(api->name, row, t, noperands, apart, params)) return fai_in_place_cancel(&write), NULL;
+    if (!ok || !fai_row_into(api->in_place, row, t, noperands, apart, params)) return fai_in_place_cancel(&write), NULL;
     fai_in_place_done(t, &write);
     return t;
 }
@@ -194,7 +194,7 @@ static fa_tensor *fused(const fai_node *node, const fai_row_grad *d, const fai_o
 static fa_tensor *to_input(const fai_node *node, int i, fa_tensor *grad)
 {
     const fai_meta *meta = &node->metas[i];
-    if (!grad || same_shape(grad, meta->ndim, meta->size)) return grad;
+    if (!grad || fai_has_shape(grad, meta->ndim, meta->size)) return grad;
     if (fai_recording()) return fa_sum_to(grad, fa_shape_of(meta->ndim, meta->size));
     return fai_sum_to(node->op->name, grad, meta->ndim, meta->size);
 }
@@ -213,7 +213,9 @@ bool fai_row_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)
     }
     for (int i = 0; i < node->ninputs; i++) {
         if (!fai_node_needs(node, i)) continue;
-        fa_tensor *grad = fai_recording() ? api->d[i].graph(v, p->numbers) : fused(node, &api->d[i], v);
+        fa_tensor *grad = api->bool_result ? fai_zeros_of(g, fai_meta_shape(&node->metas[i]))
+                          : fai_recording() ? api->d[i].graph(v, p->numbers)
+                                            : fused(node, &api->d[i], v);
         grads[i] = to_input(node, i, grad);
         if (!grads[i]) return false;
     }

@@ -75,6 +75,7 @@ fa_tensor *fa_bernoulli_(fa_tensor *t, double p) { return filled("bernoulli_", t
 static fa_tensor *take(fa_tensor *t, fa_tensor *result) { return result ? fa_copy_(t, result) : NULL; }
 
 fa_tensor *fa_scatter_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src) {
+    FAI_CALLED("scatter_");
     FA_SCOPE;
     return may_write("scatter_", t) ? take(t, fa_scatter(t, dim, index, src)) : NULL;
 }
@@ -82,24 +83,70 @@ fa_tensor *fa_scatter_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *s
 #undef fa_scatter_value_
 #undef fa_scatter_value
 fa_tensor *fa_scatter_value_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_scalar value) {
+    FAI_CALLED("scatter_");
     FA_SCOPE;
     return may_write("scatter_", t) ? take(t, fa_scatter_value(t, dim, index, value)) : NULL;
 }
 
 fa_tensor *fa_scatter_add_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src) {
+    FAI_CALLED("scatter_add_");
     FA_SCOPE;
     return may_write("scatter_add_", t) ? take(t, fa_scatter_add(t, dim, index, src)) : NULL;
 }
 
 fa_tensor *fa_index_add_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src) {
+    FAI_CALLED("index_add_");
     FA_SCOPE;
     return may_write("index_add_", t) ? take(t, fa_index_add(t, dim, index, src)) : NULL;
 }
 
 fa_tensor *fa_index_put_(fa_tensor *t, fa_tensor *const *indices, int nindices, fa_tensor *values, bool accumulate) {
+    FAI_CALLED("index_put_");
     FA_SCOPE;
     return may_write("index_put_", t) ? take(t, fa_index_put(t, indices, nindices, values, accumulate)) : NULL;
 }
+
+fa_tensor *fa_index_copy_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src) {
+    FAI_CALLED("index_copy_");
+    FA_SCOPE;
+    return may_write("index_copy_", t) ? take(t, fa_index_copy(t, dim, index, src)) : NULL;
+}
+
+fa_tensor *fa_index_fill_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *value) {
+    FAI_CALLED("index_fill_");
+    FA_SCOPE;
+    return may_write("index_fill_", t) ? take(t, fa_index_fill(t, dim, index, value)) : NULL;
+}
+
+#undef fa_index_fill_scalar_
+#undef fa_index_fill_scalar
+fa_tensor *fa_index_fill_scalar_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_scalar value) {
+    FAI_CALLED("index_fill_");
+    FA_SCOPE;
+    return may_write("index_fill_", t) ? take(t, fa_index_fill_scalar(t, dim, index, value)) : NULL;
+}
+
+fa_tensor *fa_masked_scatter_(fa_tensor *t, fa_tensor *mask, fa_tensor *src) {
+    FAI_CALLED("masked_scatter_");
+    FA_SCOPE;
+    return may_write("masked_scatter_", t) ? take(t, fa_masked_scatter(t, mask, src)) : NULL;
+}
+
+/* ---- along a dimension ---- */
+
+/* A running sum or product of integers is int64; in place it wraps into t's type. */
+static fa_tensor *take_scan(const char *op, fa_tensor *t, int64_t dim, fa_tensor *(*scan)(fa_tensor *x, int64_t dim)) {
+    FAI_CALLED(op);
+    FA_SCOPE;
+    if (!may_write(op, t)) return NULL;
+    if (t->dtype == FA_BOOL)
+        return fai_fail(FA_ERR_UNSUPPORTED, op, "\"%s\" not implemented for 'Bool': the out-of-place form gives an int64 tensor", op);
+    const bool reads_old = scan == fa_cumprod && fai_recording() && fai_wants_grad(t); /* its derivative does, as torch's */
+    return take(t, scan(reads_old ? fa_clone(t) : t, dim));
+}
+
+fa_tensor *fa_cumsum_(fa_tensor *t, int64_t dim) { return take_scan("cumsum_", t, dim, fa_cumsum); }
+fa_tensor *fa_cumprod_(fa_tensor *t, int64_t dim) { return take_scan("cumprod_", t, dim, fa_cumprod); }
 
 /* ---- numbers where rows take tensors ---- */
 
@@ -115,15 +162,38 @@ static fa_scalar no_bound(fa_scalar other, bool upper) {
 #undef fa_clamp_scalars_
 #undef fa_clamp_min
 #undef fa_clamp_max
+#undef fa_clamp_min_
+#undef fa_clamp_max_
 #undef fa_rsub_scalar
 #undef fa_rdiv_scalar
 #undef fa_rpow_scalar
 fa_tensor *fa_clamp_scalars(fa_tensor *x, fa_scalar low, fa_scalar high) { return fai_row3(FAI_ROW_clamp, fai_of(x), number(low), number(high)); }
-fa_tensor *fa_clamp_scalars_(fa_tensor *x, fa_scalar low, fa_scalar high) {
-    return fai_row_in_place(FAI_ROW_clamp, 3, (fai_operand[]){fai_of(x), number(low), number(high)}, NULL);
+static fa_tensor *clamp_(const char *op, fa_tensor *t, fa_scalar low, fa_scalar high) {
+    FAI_CALLED(op);
+    return fai_row_in_place(FAI_ROW_clamp, 3, (fai_operand[]){fai_of(t), number(low), number(high)}, NULL);
 }
+fa_tensor *fa_clamp_scalars_(fa_tensor *t, fa_scalar low, fa_scalar high) { return clamp_("clamp_", t, low, high); }
+fa_tensor *fa_clamp_min_(fa_tensor *t, fa_scalar low) { return clamp_("clamp_min_", t, low, no_bound(low, true)); }
+fa_tensor *fa_clamp_max_(fa_tensor *t, fa_scalar high) { return clamp_("clamp_max_", t, no_bound(high, false), high); }
 fa_tensor *fa_clamp_min(fa_tensor *x, fa_scalar low) { return fa_clamp_scalars(x, low, no_bound(low, true)); }
 fa_tensor *fa_clamp_max(fa_tensor *x, fa_scalar high) { return fa_clamp_scalars(x, no_bound(high, false), high); }
 fa_tensor *fa_rsub_scalar(fa_tensor *x, fa_scalar s) { return fai_row2(FAI_ROW_sub, number(s), fai_of(x)); }
 fa_tensor *fa_rdiv_scalar(fa_tensor *x, fa_scalar s) { return fai_row2(FAI_ROW_div, number(s), fai_of(x)); }
 fa_tensor *fa_rpow_scalar(fa_tensor *x, fa_scalar s) { return fai_row2(FAI_ROW_pow, number(s), fai_of(x)); }
+
+/* ---- rounding to decimals ---- */
+
+static const double *scale_of(int decimals, double scale[2]) {
+    scale[0] = decimals > 0 ? pow(10, decimals) : 1;
+    scale[1] = decimals < 0 ? pow(10, -(double)decimals) : 1;
+    return scale;
+}
+
+fa_tensor *fa_round_decimals(fa_tensor *x, int decimals) {
+    FAI_CALLED("round_decimals");
+    return fai_row(FAI_ROW_round_scaled, 1, (fai_operand[]){fai_of(x)}, scale_of(decimals, (double[2]){0}));
+}
+fa_tensor *fa_round_decimals_(fa_tensor *t, int decimals) {
+    FAI_CALLED("round_decimals_");
+    return fai_row_in_place(FAI_ROW_round_scaled, 1, (fai_operand[]){fai_of(t)}, scale_of(decimals, (double[2]){0}));
+}

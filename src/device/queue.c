@@ -103,6 +103,10 @@ bool fai_fail_status(const char *op, const int64_t words[4]) {
         return fai_fail(FA_ERR_RUNTIME, op,
                         "index %lld is out of bounds for dimension %lld with size %lld. Indices go from 0 to %lld", index, dim,
                         size, size - 1);
+    case FA_STATUS_COPY:
+        return fai_fail(FA_ERR_INDEX, op,
+                        "index_copy_(): index %lld is out of bounds for dimension %lld with size %lld. Indices go from 0 to %lld", index,
+                        dim, size, size - 1);
     default:
         return fai_fail(FA_ERR_INDEX, op,
                         "index %lld is out of bounds for dimension %lld with size %lld. Indices go from %lld to %lld", index, dim,

@@ -194,7 +194,7 @@ static fa_dtype promoted(int loop, int n, const fai_operand *operands)
 
 static bool refuse_type(const char *op, int loop, fa_dtype dtype, const char *allowed)
 {
-    if (dtype == FA_BOOL && loop == FAI_ROW_sub)
+    if (dtype == FA_BOOL && (loop == FAI_ROW_sub || loop == FAI_ROW_sub_alpha))
         fai_fail(FA_ERR_RUNTIME, op, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.");
     else if (dtype == FA_BOOL && loop == FAI_ROW_neg)
         fai_fail(FA_ERR_RUNTIME, op,
@@ -255,7 +255,7 @@ static bool check_divisor(const char *op, fai_operand divisor)
     return false;
 }
 
-static bool integer_checks(const char *op, int loop, int n, const fai_operand *operands, fa_dtype common)
+static bool integer_checks(const char *op, int loop, int n, const fai_operand *operands, const double *params, fa_dtype common)
 {
     bool bool_result, checks_zero;
     if (fai_is_float(common)) return true;
@@ -263,6 +263,10 @@ static bool integer_checks(const char *op, int loop, int n, const fai_operand *o
     if (checks_zero && !check_divisor(op, operands[n - 1])) return false;
     if (loop == FAI_ROW_pow && !operands[1].tensor && fa_scalar_int(operands[1].scalar) < 0) {
         fai_fail(FA_ERR_RUNTIME, op, "Integers to negative integer powers are not allowed. Use a floating point tensor or exponent.");
+        return false;
+    }
+    if ((loop == FAI_ROW_add_alpha || loop == FAI_ROW_sub_alpha) && params[0] != (double)(int64_t)params[0]) {
+        fai_fail(FA_ERR_RUNTIME, op, "For integral input tensors, argument alpha must not be a floating point number. It is %g: cast one tensor to FA_FLOAT32.", params[0]);
         return false;
     }
     return true;
@@ -288,7 +292,7 @@ fa_tensor *fai_row_raw(const char *op, int loop, int noperands, const fai_operan
     if (!scalars_to_numbers(op, noperands, operands, numbers, &device)) return NULL;
     if (result == FA_DTYPE_DEFAULT) {
         bool bool_result, checks_zero;
-        if (!common_type(op, loop, noperands, operands, &common) || !integer_checks(op, loop, noperands, operands, common)) return NULL;
+        if (!common_type(op, loop, noperands, operands, &common) || !integer_checks(op, loop, noperands, operands, params, common)) return NULL;
         fai_row_types(loop, &bool_result, &checks_zero);
         result = bool_result ? FA_BOOL : common;
     }
@@ -324,7 +328,7 @@ bool fai_row_into(const char *op, int loop, fa_tensor *out, int noperands, const
                 numbers[k] = (fai_operand){.scalar = fa_scalar_of_float(f)};
             }
     }
-    if (!common_type(op, loop, noperands, operands, &common) || !integer_checks(op, loop, noperands, operands, common)) return false;
+    if (!common_type(op, loop, noperands, operands, &common) || !integer_checks(op, loop, noperands, operands, params, common)) return false;
     if (out->numel == 0) return true;
     loop = loop_for(loop, common);
     return run_planned(op, fai_compute(common), loop, out, noperands, numbers, params);

@@ -1,5 +1,6 @@
 /* Factories: tensors of given contents. Constants are filled on the device; sequences are computed here on the host, in the
  * formulas of PyTorch, and copied. */
+#include "random.h"
 #include "views.h"
 #include <fa_autograd.h>
 #include <float.h>
@@ -301,4 +302,52 @@ fa_tensor *fa_linspace_with(double start, double end, int64_t steps, const fa_te
     fa_tensor *t = from_values("linspace", values, FA_FLOAT64, steps, &o);
     fai_free_aligned(FAI_TAG_DATA, values, bytes);
     return t;
+}
+
+/* ---- random numbers ---- */
+
+fa_tensor *fa_rand_with(fa_shape shape, const fa_tensor_options *options) {
+    fa_tensor_options o;
+    if (!read_options("rand", options, fa_default_dtype(), anywhere, &o)) return NULL;
+    fa_tensor *t = make("rand", shape, &o);
+    return finish(t, t && fai_fill_uniform("rand", t, 0.0, 1.0, o.generator), &o);
+}
+
+fa_tensor *fa_randn_with(fa_shape shape, const fa_tensor_options *options) {
+    fa_tensor_options o;
+    if (!read_options("randn", options, fa_default_dtype(), anywhere, &o)) return NULL;
+    fa_tensor *t = make("randn", shape, &o);
+    return finish(t, t && fai_fill_normal("randn", t, 0.0, 1.0, o.generator), &o);
+}
+
+fa_tensor *fa_randint_with(int64_t low, int64_t high, fa_shape shape, const fa_tensor_options *options) {
+    fa_tensor_options o;
+    if (!read_options("randint", options, FA_INT64, anywhere, &o)) return NULL;
+    fa_tensor *t = make("randint", shape, &o);
+    return finish(t, t && fai_fill_randint("randint", t, low, high, o.generator), &o);
+}
+
+fa_tensor *fa_randperm_with(int64_t n, const fa_tensor_options *options) {
+    fa_tensor_options o;
+    if (!read_options("randperm", options, FA_INT64, anywhere, &o)) return NULL;
+    fa_tensor *t = make("randperm", FA_SHAPE(n), &o);
+    return finish(t, t && fai_fill_randperm("randperm", t, o.generator), &o);
+}
+
+fa_tensor *fa_rand_like_with(fa_tensor *like, const fa_tensor_options *options) {
+    fa_tensor_options o;
+    fa_tensor *t = make_like("rand_like", like, options, &o);
+    return t ? finish(t, fai_fill_uniform("rand_like", t, 0.0, 1.0, o.generator), &o) : NULL;
+}
+
+fa_tensor *fa_randn_like_with(fa_tensor *like, const fa_tensor_options *options) {
+    fa_tensor_options o;
+    fa_tensor *t = make_like("randn_like", like, options, &o);
+    return t ? finish(t, fai_fill_normal("randn_like", t, 0.0, 1.0, o.generator), &o) : NULL;
+}
+
+fa_tensor *fa_randint_like_with(fa_tensor *like, int64_t low, int64_t high, const fa_tensor_options *options) {
+    fa_tensor_options o;
+    fa_tensor *t = make_like("randint_like", like, options, &o);
+    return t ? finish(t, fai_fill_randint("randint_like", t, low, high, o.generator), &o) : NULL;
 }

@@ -202,6 +202,64 @@ fa_tensor *fai_index_select_forward(fa_tensor *x, int64_t dim, fa_tensor *index)
     return out && fai_index_run(op, false, source, out, index, &s, &place) ? fa_keep(out) : NULL;
 }
 
+/* torch's sentences; src without dimensions counts as one element of a line. */
+static bool check_index_copy(const fa_tensor *x, int dim, const fa_tensor *index, const fa_tensor *src) {
+    const char *op = "index_copy";
+    if (index->ndim > 1)
+        return fai_fail(FA_ERR_INDEX, op, "index_copy_(): Index should have dimension 1 or 0 (got %d)", index->ndim);
+    if (index->dtype != FA_INT64)
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "index_copy_(): Expected a long tensor for index, but got %s. Convert it: fa_cast(index, FA_INT64).",
+                        fai_dtype_title((fa_dtype)index->dtype));
+    if (x->dtype != src->dtype)
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "index_copy_(): self and source expected to have the same dtype, but got (self) %s and (source) %s",
+                        fai_dtype_title((fa_dtype)x->dtype), fai_dtype_title((fa_dtype)src->dtype));
+    if (src->ndim == 0 && index->numel != 1)
+        return fai_fail(FA_ERR_INDEX, op, "index_copy_(): When source is scalar, index should have one element (got %lld)",
+                        (long long)index->numel);
+    if (src->ndim != x->ndim && src->ndim && x->ndim)
+        return fai_fail(FA_ERR_INDEX, op,
+                        "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+                        "dimensionality (%d), "
+                        "destination dimensionality (%d)",
+                        src->ndim, x->ndim);
+    bool fits = src->ndim || x->ndim < 2;
+    for (int d = 0; fits && d < x->ndim && d < src->ndim; d++) fits = d == dim || x->size[d] == src->size[d];
+    char wanted[160], found[160];
+    fai_text_shape(wanted, sizeof wanted, x->ndim, x->size);
+    fai_text_shape(found, sizeof found, src->ndim, src->size);
+    if (!fits)
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "index_copy_(): Source/destination tensor must have same slice shapes. The destination has shape %s and "
+                        "the source %s; they may "
+                        "differ at dimension %d only.",
+                        wanted, found, dim);
+    if (index->numel != (src->ndim ? src->size[dim] : 1))
+        return fai_fail(FA_ERR_INDEX, op, "index_copy_(): Number of indices (%lld) should be equal to source.size(dim) (%lld)",
+                        (long long)index->numel, (long long)src->size[dim]);
+    return true;
+}
+
+fa_tensor *fai_index_copy_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src) {
+    const char *op = "index_copy";
+    int at;
+    if (!fai_wrap_dim(op, dim, x->ndim, &at) || !check_index_copy(x, at, index, src)) return NULL;
+    FA_SCOPE;
+    fa_tensor *out = fai_copied(op, x), *line = fai_at_least_1d(op, out), *from = fai_at_least_1d(op, src);
+    if (!line || !from) return NULL;
+    if (index->numel == 0) return fa_keep(out);
+    fai_space s = {.ndim = line->ndim};
+    for (int d = 0; d < s.ndim; d++) {
+        s.size[d] = d == at ? index->numel : line->size[d];
+        s.indexed[d] = d == at ? 0 : line->stride[d];
+        s.other[d] = from->stride[d];
+    }
+    s.index[at] = index->ndim ? index->stride[0] : 0;
+    const fai_place place = place_of(line, at, FA_STATUS_COPY);
+    return fai_index_run(op, true, line, from, index, &s, &place) ? fa_keep(out) : NULL;
+}
+
 fa_tensor *fai_embedding_forward(fa_tensor *weight, fa_tensor *index, int64_t padding_idx) {
     const char *op = "embedding";
     (void)padding_idx; /* matters to the derivative only */

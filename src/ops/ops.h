@@ -52,6 +52,14 @@ bool fai_fill_scalar(const char *op, fa_tensor *t, fa_scalar value);
 bool fai_zero(const char *op, fa_tensor *t);
 
 /* ---- rules.c: shapes, types, devices ---- */
+static inline bool fai_has_shape(const fa_tensor *t, int ndim, const int64_t *size)
+{
+    if (t->ndim != ndim) return false;
+    for (int d = 0; d < ndim; d++)
+        if (t->size[d] != size[d]) return false;
+    return true;
+}
+static inline bool fai_same_shape(const fa_tensor *a, const fa_tensor *b) { return fai_has_shape(a, b->ndim, b->size); }
 bool fai_broadcast(const char *op, int n, const fa_tensor *const *tensors, int *ndim, int64_t *size); /* torch's sentence on failure */
 fa_dtype fai_result_type(int noperands, const fai_operand *operands);   /* torch's promotion with 0-d tensors and numbers */
 /* All on one device (NULL entries skipped; 0-dim CPU tensors pass where scalars_pass), else the message with names, shapes, and the

@@ -1,7 +1,6 @@
 /* Random numbers: what may be asked for, and who draws. The CPU draws from its Mersenne Twister (random_cpu.c), accelerators
  * from Philox (random_device.c). Arguments are checked here, in torch's words, before any generator moves. */
 #include "random.h"
-#include <fa_autograd.h>
 #include <math.h>
 #include <string.h>
 
@@ -178,81 +177,4 @@ bool fai_fill_randperm(const char *op, fa_tensor *t, fa_generator *g) {
     const bool ok = fai_on_cpu(t) ? fai_permute_cpu(op, t, &g->mt) : fai_permute_device(op, t, g);
     fai_generators_unlock();
     return ok;
-}
-
-/* ---- Factories ---- */
-
-/* What the caller gave, with defaults filled in; a program built with an older header gives fewer of them. */
-static bool read_options(const char *op, const fa_tensor_options *given, fa_dtype dtype, fa_device device,
-                         fa_tensor_options *out) {
-    memset(out, 0, sizeof *out);
-    if (given != NULL) memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
-    if (out->dtype == FA_DTYPE_DEFAULT) out->dtype = dtype;
-    if (out->device.type == 0) out->device = device;
-    if (out->dtype < FA_BOOL || out->dtype >= FA_DTYPE_COUNT)
-        return fai_fail(FA_ERR_TYPE, op, "dtype: there is no element type number %d; give one of FA_BOOL to FA_FLOAT64",
-                        (int)out->dtype);
-    if (out->requires_grad && !fai_is_float(out->dtype))
-        return fai_fail(FA_ERR_RUNTIME, op, "Only Tensors of floating point and complex dtype can require gradients; found %s",
-                        fa_dtype_name(out->dtype));
-    return fai_device_resolve(&out->device, op);
-}
-
-/* The end of every factory: t if it was filled, else nothing. */
-static fa_tensor *finish(fa_tensor *t, bool filled, const fa_tensor_options *options) {
-    if (filled && options->requires_grad) filled = fa_requires_grad(t, true) != NULL;
-    if (filled) return t;
-    fa_drop(t);
-    return NULL;
-}
-
-static bool shape_fits(const char *op, fa_shape shape) {
-    if (shape.ndim >= 0 && shape.ndim <= FA_MAX_DIMS) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "argument 'shape' has %d entries; a tensor has at most %d dimensions", (int)shape.ndim, FA_MAX_DIMS);
-}
-
-fa_tensor *fa_rand_with(fa_shape shape, const fa_tensor_options *options) {
-    fa_tensor_options o;
-    if (!shape_fits("rand", shape) || !read_options("rand", options, fa_default_dtype(), (fa_device){0, 0}, &o)) return NULL;
-    fa_tensor *t = fai_empty("rand", o.dtype, o.device, shape.ndim, shape.dim);
-    return t == NULL ? NULL : finish(t, fai_fill_uniform("rand", t, 0.0, 1.0, o.generator), &o);
-}
-
-fa_tensor *fa_randn_with(fa_shape shape, const fa_tensor_options *options) {
-    fa_tensor_options o;
-    if (!shape_fits("randn", shape) || !read_options("randn", options, fa_default_dtype(), (fa_device){0, 0}, &o)) return NULL;
-    fa_tensor *t = fai_empty("randn", o.dtype, o.device, shape.ndim, shape.dim);
-    return t == NULL ? NULL : finish(t, fai_fill_normal("randn", t, 0.0, 1.0, o.generator), &o);
-}
-
-fa_tensor *fa_randint_with(int64_t low, int64_t high, fa_shape shape, const fa_tensor_options *options) {
-    fa_tensor_options o;
-    if (!shape_fits("randint", shape) || !read_options("randint", options, FA_INT64, (fa_device){0, 0}, &o)) return NULL;
-    fa_tensor *t = fai_empty("randint", o.dtype, o.device, shape.ndim, shape.dim);
-    return t == NULL ? NULL : finish(t, fai_fill_randint("randint", t, low, high, o.generator), &o);
-}
-
-fa_tensor *fa_randperm_with(int64_t n, const fa_tensor_options *options) {
-    fa_tensor_options o;
-    if (!read_options("randperm", options, FA_INT64, (fa_device){0, 0}, &o)) return NULL;
-    fa_tensor *t = fai_empty("randperm", o.dtype, o.device, 1, &n);
-    return t == NULL ? NULL : finish(t, fai_fill_randperm("randperm", t, o.generator), &o);
-}
-
-/* Keeps the order of like's dimensions in memory, as torch does. */
-static fa_tensor *empty_like(const char *op, fa_tensor *like, const fa_tensor_options *given, fa_tensor_options *o) {
-    if (!fai_check(op, "like", like) || !read_options(op, given, (fa_dtype)like->dtype, like->device, o)) return NULL;
-    return fai_empty_strided(op, o->dtype, o->device, like->ndim, like->size, like->stride);
-}
-
-fa_tensor *fa_rand_like_with(fa_tensor *like, const fa_tensor_options *options) {
-    fa_tensor_options o;
-    fa_tensor *t = empty_like("rand_like", like, options, &o);
-    return t == NULL ? NULL : finish(t, fai_fill_uniform("rand_like", t, 0.0, 1.0, o.generator), &o);
-}
-
-fa_tensor *fa_randn_like_with(fa_tensor *like, const fa_tensor_options *options) {
-    fa_tensor_options o;
-    fa_tensor *t = empty_like("randn_like", like, options, &o);
-    return t == NULL ? NULL : finish(t, fai_fill_normal("randn_like", t, 0.0, 1.0, o.generator), &o);
 }

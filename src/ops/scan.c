@@ -19,12 +19,15 @@ bool fai_scan(const char *op, fa_tensor *out, fa_tensor *x, int dim, bool produc
     return fai_run(FAI_K_scan_f32 + fai_compute(out->dtype), &plan, (fa_tensor *const[]){out, x}, 2, op);
 }
 
-fa_tensor *fai_cumsum_forward(fa_tensor *x, int64_t dim) {
+static fa_tensor *scanned(const char *op, fa_tensor *x, int64_t dim, bool product) {
     int at;
-    if (!fai_wrap_dim("cumsum", dim, x->ndim, &at)) return NULL;
+    if (!fai_wrap_dim(op, dim, x->ndim, &at)) return NULL;
     FA_SCOPE;
-    fa_tensor *source = fai_contiguous("cumsum", x);
+    fa_tensor *source = fai_contiguous(op, x);
     const fa_dtype dtype = fai_is_float(x->dtype) ? (fa_dtype)x->dtype : FA_INT64;
-    fa_tensor *out = source ? fai_empty("cumsum", dtype, x->device, x->ndim, x->size) : NULL;
-    return out && fai_scan("cumsum", out, source, at, false) ? fa_keep(out) : NULL;
+    fa_tensor *out = source ? fai_empty(op, dtype, x->device, x->ndim, x->size) : NULL;
+    return out && fai_scan(op, out, source, at, product) ? fa_keep(out) : NULL;
 }
+
+fa_tensor *fai_cumsum_forward(fa_tensor *x, int64_t dim) { return scanned("cumsum", x, dim, false); }
+fa_tensor *fai_cumprod_forward(fa_tensor *x, int64_t dim) { return scanned("cumprod", x, dim, true); }

@@ -114,19 +114,13 @@ static bool load_group_numbers(loading *l, fai_group *g, int group) {
     return read_number(l, name, false, FA_FLOAT64, &g->initial_lr) && l->rule->check(OP_LOAD, g->option);
 }
 
-static bool same_shape(const fa_tensor *a, const fa_tensor *b) {
-    bool same = a->ndim == b->ndim;
-    for (int i = 0; same && i < a->ndim; i++) same = a->size[i] == b->size[i];
-    return same;
-}
-
 static bool load_state(loading *l, fai_trained *t, int k, const char *name) {
     char a[160], b[160];
     fa_tensor *from = find(l, name);
     if (!from) return true;
     fai_text_shape(a, sizeof a, from->ndim, from->size);
     fai_text_shape(b, sizeof b, t->p->ndim, t->p->size);
-    if (!same_shape(from, t->p))
+    if (!fai_same_shape(from, t->p))
         return fai_fail(FA_ERR_VALUE, OP_LOAD,
                         "\"%s\" has shape %s, but its parameter has shape %s: the state belongs to another model", name, a, b);
     fa_tensor *state = fai_empty(OP_LOAD, (fa_dtype)t->p->dtype, t->p->device, t->p->ndim, t->p->size);

@@ -3,6 +3,7 @@
 #define CHECK_H
 
 #include "autograd/autograd.h"
+#include <fa_functional.h>
 #include <setjmp.h>
 #include <cmocka.h>
 #include <math.h>
