@@ -61,6 +61,20 @@ static void layers_print_as_torch_prints_them(void **state)
     prints_as(fa_nn_hardtanh(), "Hardtanh(min_val=-1.0, max_val=1.0)");
     prints_as(fa_nn_softmax(1), "Softmax(dim=1)");
     prints_as(fa_nn_log_softmax(-1), "LogSoftmax(dim=-1)");
+    prints_as(fa_nn_conv1d(4, 4, 3, .dilation = FA_DIMS(2), .groups = 2, .bias = false, .padding_mode = "reflect", .auto_padding = "same"),
+              "Conv1d(4, 4, kernel_size=(3,), stride=(1,), padding=same, dilation=(2,), groups=2, bias=False, padding_mode=reflect)");
+    prints_as(fa_nn_conv3d(1, 2, 3), "Conv3d(1, 2, kernel_size=(3, 3, 3), stride=(1, 1, 1))");
+    prints_as(fa_nn_conv_transpose2d(4, 2, 3, .stride = FA_DIMS(2), .output_padding = FA_DIMS(1), .padding = FA_DIMS(1), .groups = 2),
+              "ConvTranspose2d(4, 2, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), output_padding=(1, 1), groups=2)");
+    prints_as(fa_nn_max_pool1d(2), "MaxPool1d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
+    prints_as(fa_nn_avg_pool1d(2), "AvgPool1d(kernel_size=(2,), stride=(2,), padding=(0,))");
+    prints_as(fa_nn_avg_pool3d(FA_DIMS(1, 2, 2)), "AvgPool3d(kernel_size=(1, 2, 2), stride=(1, 2, 2), padding=0)");
+    prints_as(fa_nn_adaptive_avg_pool2d(FA_DIMS(-1, 2)), "AdaptiveAvgPool2d(output_size=(None, 2))");
+    prints_as(fa_nn_adaptive_max_pool2d(1), "AdaptiveMaxPool2d(output_size=1)");
+    prints_as(fa_nn_max_unpool2d(2), "MaxUnpool2d(kernel_size=(2, 2), stride=(2, 2), padding=(0, 0))");
+    prints_as(fa_nn_zero_pad2d(1), "ZeroPad2d((1, 1, 1, 1))");
+    prints_as(fa_nn_constant_pad1d(1, 2.5), "ConstantPad1d(padding=(1, 1), value=2.5)");
+    prints_as(fa_nn_reflection_pad2d(FA_DIMS(1, 1, 2, 2)), "ReflectionPad2d((1, 1, 2, 2))");
     prints_as(fa_nn_mse_loss(), "MSELoss()");
     prints_as(fa_nn_bce_with_logits_loss(.reduction = "sum"), "BCEWithLogitsLoss()");
     prints_as(fa_sequential(fa_nn_linear(1, 2), fa_nn_relu(), fa_sequential(fa_nn_linear(2, 1))),
@@ -158,6 +172,20 @@ static void a_batch_is_counted_and_averaged(void **state)
     assert_false(fa_failed());
 }
 
+/* torch.manual_seed(0), the layer, then torch.arange over its input: the sum of its output times 1, 2, 3, ... */
+static void gives(fa_module *layer, fa_shape shape, double sum)
+{
+    int64_t n = 1;
+    for (int d = 0; d < shape.ndim; d++) n *= shape.dim[d];
+    fa_tensor *x = fa_reshape(fa_div_scalar(fa_arange(0, n, 1, .dtype = FA_FLOAT32), n), shape), *y = fa_call(layer, x);
+    fa_tensor *weights = fa_arange(1, fa_numel(y) + 1, 1, .dtype = FA_FLOAT32);
+    const double found = fa_item(fa_sum(fa_mul(fa_flatten(y, 0, -1), weights)));
+    if (fa_failed()) fail_msg("%s: %s", fa_module_name(layer), fa_error_peek()->text);
+    if (fabs(found - sum) > 2e-5 * fmax(1, fabs(sum))) fail_msg("%s gives %.9g, torch %.9g", fa_module_name(layer), found, sum);
+}
+
+#include "golden/layers.h"
+
 /* ---- layers of two inputs ---- */
 
 static void losses_are_layers(void **state)
@@ -223,6 +251,7 @@ int main(void)
         cmocka_unit_test_teardown(arguments_are_checked, clean),
         cmocka_unit_test_teardown(initial_values_are_torchs, clean),
         cmocka_unit_test_teardown(a_batch_is_counted_and_averaged, clean),
+        cmocka_unit_test_teardown(layers_give_what_torchs_give, clean),
         cmocka_unit_test_teardown(losses_are_layers, clean),
         cmocka_unit_test_teardown(a_layer_that_cannot_be_made_leaves_nothing, clean),
     };

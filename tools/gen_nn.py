@@ -15,7 +15,8 @@ from rows import RowError
 
 COLUMNS = "name args entries checks forward repr doc".split()
 # shapes of a fixed number of sides, and whether one number is shown as that many
-SIDES = {"single": (1, True), "pair": (2, True), "triple": (3, True), "window1": (1, False), "window": (2, False), "window3": (3, False)}
+SIDES = {"single": (1, True), "pair": (2, True), "triple": (3, True), "window1": (1, False), "window": (2, False), "window3": (3, False),
+         "padding1": (2, True), "padding2": (4, True), "padding3": (6, True)}
 SHAPES = ("shape", *SIDES)
 TYPES = {"int": "int64_t ", "float": "double ", "float?": "double ", "bool": "bool ", "word": "const char *", "factors": "fa_factors ",
          "tensor?": "fa_tensor *"} | {s: "fa_shape " for s in SHAPES}
@@ -131,6 +132,8 @@ class Layer:
 
     def check(self, text):
         condition, colon, message = text.partition(":")
+        if re.fullmatch(r"@\w+", text.strip()):
+            return f"fai_{text.strip()[1:]}_check(m)", "", []
         if not colon:
             raise RowError(f'{self.at}: check {text!r} is not "condition: message"')
         names = {n.id for n in ast.walk(ast.parse(condition.strip(), mode="eval")) if isinstance(n, ast.Name)}
@@ -185,7 +188,12 @@ def options_macro(layer):
 def public(layer):
     name, out = f"fa_nn_{layer.snake}", [comment(layer)]
     if not layer.options:
-        return comment(layer) + f"FA_API fa_module *{name}({layer.positional or 'void'});\n"
+        plain = comment(layer) + f"FA_API fa_module *{name}({layer.positional or 'void'});\n"
+        if not any(a.type in SHAPES for a in layer.required):
+            return plain
+        names = ", ".join(a.name for a in layer.required)
+        values = ", ".join(f"FA_DIMS_OF({a.name})" if a.type in SHAPES else f"({a.name})" for a in layer.required)
+        return plain + f"#ifndef __cplusplus\n#define {name}({names}) {name}({values})\n#endif\n"
     fields = "".join(f"    {a.declare()};\n" for a in layer.options)
     out.append(f"typedef struct {name}_options {{\n    size_t struct_size;\n{fields}}} {name}_options;\n")
     front = f"{layer.positional}, " if layer.required else ""
@@ -317,13 +325,16 @@ def fill_arguments(layer):
 
 def checks(layer):
     """-> C conditions, each false after an error"""
-    out = [f'fai_layer_sides("{layer.name}", "{a.name}", &a->{a.name}, {SIDES[a.type][0]}, {str(SIDES[a.type][1]).lower()})'
+    out = [f'{f"(!a->{a.name}.ndim || " if a.default == "none" else "("}fai_layer_sides("{layer.name}", "{a.name}", &a->{a.name}, {SIDES[a.type][0]}, {str(SIDES[a.type][1]).lower()}))'
            for a in layer.args if a.type in SIDES]
     for a in layer.args:
         if a.words:
             words = ", ".join(f'"{w}"' for w in a.words)
             out.append(f'fai_layer_word("{layer.name}", "{a.name}", &a->{a.name}, (const char *const[]){{{words}, NULL}})')
     for condition, message, args in layer.checks:
+        if not message:
+            out.append(condition)
+            continue
         shown = {"int": ("%lld", "(long long)a->{}"), "float": ("%g", "a->{}"), "bool": ("%d", "a->{}")}
         fmt, values = [], []
         for a in args:
@@ -347,7 +358,7 @@ def constructor(layer):
         out.append(f"    const {name}_options defaults = {name}_defaults();\n    if (!options) options = &defaults;\n"
                    f'    if (!fai_options_ok("{layer.name}", options->struct_size, sizeof *options)) return NULL;\n')
     else:
-        out.append(f"fa_module *{name}({layer.positional or 'void'})\n{{\n")
+        out.append(f"fa_module *({name})({layer.positional or 'void'})\n{{\n")  # in brackets: it may be a macro too
     if not layer.args:
         return "".join(out) + f"    return fai_module_make(&fai_layer_{layer.name}, 0);\n}}\n\n"
     size = f"sizeof({layer.struct})" if layer.stored else "0"

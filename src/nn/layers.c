@@ -97,7 +97,9 @@ bool fai_layer_refuse(const char *layer, const char *format, ...)
 
 bool fai_layer_sides(const char *layer, const char *argument, fa_shape *given, int sides, bool expand)
 {
-    static const char *const wanted[] = {"", "one number", "one number or two (FA_DIMS(h, w))", "one number or three (FA_DIMS(d, h, w))"};
+    static const char *const wanted[] = {"", "one number", "one number or two (FA_DIMS(h, w))", "one number or three (FA_DIMS(d, h, w))",
+                                         "one number or four (FA_DIMS(left, right, top, bottom))", "",
+                                         "one number or six (FA_DIMS(left, right, top, bottom, front, back))"};
     if (given->ndim != 1 && given->ndim != sides)
         return fai_fail(FA_ERR_VALUE, layer, "argument '%s' must be %s, but %d were given", argument, wanted[sides], given->ndim);
     while (expand && given->ndim < sides) given->dim[given->ndim] = given->dim[0], given->ndim++;
@@ -173,7 +175,7 @@ void fai_text_tuple(char *out, size_t n, fa_shape shape)
 
 void fai_text_window(char *out, size_t n, fa_shape shape)
 {
-    *out = 0;
+    snprintf(out, n, "%s", shape.ndim ? "" : "None");
     for (int i = 0; i < shape.ndim; i++) {
         fai_layer_describe(out, n, "%s", shape.ndim == 1 ? "" : i ? ", " : "(");
         if (shape.dim[i] < 0) fai_layer_describe(out, n, "None");

@@ -60,10 +60,13 @@ bool fai_layer_is(fa_shape shape, int64_t value);     /* all numbers are value *
 bool fai_layer_refuse(const char *layer, const char *format, ...) FA_PRINTF(2, 3); /* a ValueError; returns false */
 fa_module *fai_layer_done(fa_module *m, bool ok);     /* m, or NULL and m given back */
 fa_tensor *fai_batch_norm_layer(fa_module *m, fa_tensor *x);
+/* convolutions.c */
+bool fai_convolution_check(const fa_module *m);
+fa_tensor *fai_convolution_layer(fa_module *m, fa_tensor *x);
 /* Text of an argument as torch prints it. */
 void fai_text_float(char *out, size_t n, double v);
 void fai_text_tuple(char *out, size_t n, fa_shape shape);   /* (2, 3) or (2,) */
-void fai_text_window(char *out, size_t n, fa_shape shape);  /* 2 or (2, 3); -1 is None */
+void fai_text_window(char *out, size_t n, fa_shape shape);  /* 2 or (2, 3); -1 and nothing are None */
 void fai_text_optional(char *out, size_t n, double v);      /* None below 0 */
 void fai_text_factors(char *out, size_t n, fa_factors factors); /* 2.0 or (2.0, 3.0) */
 void fai_layer_describe(char *text, size_t n, const char *format, ...) FA_PRINTF(3, 4); /* adds to text */

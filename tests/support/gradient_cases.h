@@ -280,6 +280,7 @@ CASE(add_alpha, fa_add_alpha(a, b, -1.5), "3x4 4")
 CASE(sub_alpha, fa_sub_alpha_(fa_clone(a), b, 0.3), "3x4 4")
 CASE(smooth_l1_element, fa_smooth_l1_element(a, b, 0.4), "2x3 2x3")
 CASE(huber_element, fa_huber_element(a, b, 1.3), "2x3 2x3")
+#include "gradient_nn_cases.h"
 #undef REDUCTION
 #undef LOSS
 
