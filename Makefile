@@ -16,6 +16,7 @@ JOBS ?= 2
 include tools/flags.mk
 B := build/$(MODE)
 VERSION := $(shell sed -n 's/^\#define FA_VERSION_TEXT "\(.*\)"/\1/p' include/fa_base.h)
+comma := ,
 TARGET := $(shell $(CC) -dumpmachine)
 ISAS := $(if $(findstring x86_64,$(TARGET)),$(ISAS_x86_64),$(ISAS_other))
 
@@ -26,7 +27,7 @@ endif
 # These do their work in a make of their own, after tools/setup.sh; nothing is generated for them here.
 FRONT := help setup demo check check-asan check-tsan clean
 all:
-.PHONY: all $(FRONT) run-demo run-tests programs install install-strip dist compile_commands.json
+.PHONY: all python $(FRONT) run-demo run-tests programs install install-strip dist compile_commands.json
 .DELETE_ON_ERROR:
 
 # ---- Generated files: made before this Makefile is read to its end, so that the wildcards below see them ---------------
@@ -114,6 +115,22 @@ $(EXAMPLES): $(B)/examples/%: examples/%.c $(B)/libfacula.so $(RECIPE_FILES)
 $(BENCHES): $(B)/bench/%: bench/%.c $(B)/libfacula.so $(RECIPE_FILES)
 	@mkdir -p $(@D); echo "  CC   $@"
 	@$(CC) $(CFLAGS_ALL) $(LINK_$(MODE)) -Iinclude -I$(B)/include -MMD -MP -o $@ $< -L$(B) -lfacula -Wl,-rpath,$(abspath $(B)) -lm
+# The Python package, as it is imported: PYTHONPATH=$(B)/python. The extension holds the library itself.
+PYTHON ?= python3
+PY_INCLUDE = $(shell $(PYTHON) -c "import sysconfig; print(sysconfig.get_paths()['include'])" 2>/dev/null)
+PY_SUFFIX = $(shell $(PYTHON) -c "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))" 2>/dev/null)
+PY_SOURCES := $(wildcard python/ext/*.c $(B)/gen/py/*.c)
+PY_FILES := $(shell find python/facula -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
+PY_OBJECTS := $(call object,$(PY_SOURCES))
+python: $(B)/python/facula/libfacula_sim.so $(patsubst python/%,$(B)/python/%,$(PY_FILES)) $(B)/python/facula/_C$(PY_SUFFIX)
+$(B)/python/facula/_C$(PY_SUFFIX): $(LIB_OBJECTS) $(PY_OBJECTS)
+	@mkdir -p $(@D); echo "  LINK $@"
+	@$(CC) $(CFLAGS_ALL) -shared $(LDFLAGS_ALL) $(filter-out -Wl$(comma)-z$(comma)defs,$(LINK_$(MODE))) -o $@ $^ $(LIBS)
+$(B)/python/facula/libfacula_sim.so: $(B)/libfacula_sim.so
+	@mkdir -p $(@D); cp $< $@
+$(B)/python/facula/%: python/facula/%
+	@mkdir -p $(@D); cp $< $@
+$(PY_OBJECTS): CPPFLAGS_ALL += -I$(PY_INCLUDE)
 programs: all $(EXAMPLES) $(BENCHES)
 
 $(B)/obj/gen/%.o: $(B)/gen/%.c $(RECIPE_FILES)

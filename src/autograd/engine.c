@@ -509,7 +509,7 @@ static bool hand_out(fa_tensor *const *inputs, int n, fa_tensor **grads, const f
 /* One engine serves both: what it says of itself is said under the name that was called. */
 static bool fails_as_grad(void)
 {
-    fa_error *e = &fai_tls.error;
+    fa_error *e = &fai_cold_block()->error;
     if (fai_tls.error_pending && !strcmp(e->op, "backward")) snprintf(e->op, sizeof e->op, "grad");
     return false;
 }

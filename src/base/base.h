@@ -80,9 +80,20 @@ typedef struct fai_thread {
     uint32_t nowned, owned_room;
     uint32_t *marks, nmarks, marks_room;/* where each open scope begins */
     uint32_t failed_scopes;             /* scopes that could not be opened: closes to ignore */
-    fa_error error;
 } fai_thread;
 extern __thread fai_thread fai_tls __attribute__((tls_model("initial-exec")));
+
+/* ---- cold.c: what a thread needs seldom; it is there even without memory ---- */
+enum { FAI_DEVICE_SCOPES = 64, FAI_DEVICE_TEXTS = 8 };
+typedef struct fai_cold {
+    fa_error error;
+    char backend_text[1536];                    /* of the backend's last error */
+    char device_text[FAI_DEVICE_TEXTS][32];     /* what fa_device_text gave last */
+    unsigned device_turn;
+    fa_device outer[FAI_DEVICE_SCOPES];         /* what each open device scope hides */
+} fai_cold;
+fai_cold *fai_cold_block(void);
+void fai_cold_end(void);
 
 /* What a function with a scope of its own returns: a result made in that scope lives on in the caller's; an argument that is handed
  * through belongs to somebody else and stays where it is. */

@@ -5,10 +5,10 @@
 
 static void keep_first(fa_code code, const char *op, const char *format, va_list arguments) {
     if (fai_tls.error_pending) {
-        fai_tls.error.later++;
+        fai_cold_block()->error.later++;
         return;
     }
-    fa_error *error = &fai_tls.error;
+    fa_error *error = &fai_cold_block()->error;
     error->code = code;
     error->later = 0;
     snprintf(error->op, sizeof error->op, "%s", op ? op : "");
@@ -34,7 +34,7 @@ void *fai_fail_memory(const char *op, size_t bytes) {
 bool fai_refuse_pending(const char *op) {
     (void)op; /* the record keeps the first error; who was refused after it is only counted */
     if (FAI_LIKELY(!fai_tls.error_pending)) return false;
-    fai_tls.error.later++;
+    fai_cold_block()->error.later++;
     return true;
 }
 
@@ -47,11 +47,11 @@ void fa_error_set(fa_code code, const char *op, const char *format, ...) {
 
 bool fa_failed(void) { return fai_tls.error_pending; }
 
-const fa_error *fa_error_peek(void) { return fai_tls.error_pending ? &fai_tls.error : NULL; }
+const fa_error *fa_error_peek(void) { return fai_tls.error_pending ? &fai_cold_block()->error : NULL; }
 
 fa_error fa_error_take(void) {
     fa_error taken = {.code = FA_OK};
-    if (fai_tls.error_pending) taken = fai_tls.error;
+    if (fai_tls.error_pending) taken = fai_cold_block()->error;
     fai_tls.error_pending = false;
     return taken;
 }

@@ -221,6 +221,7 @@ static void thread_ends(void *unused) {
         void (*end)(void) = atomic_load(&thread_end_hooks[i]);
         if (end) end();
     }
+    fai_cold_end();
     thread_watched = false;
 }
 

@@ -2,9 +2,8 @@
  * means on this thread. */
 #include "inside.h"
 
-enum { DEEPEST = 64 };
+enum { DEEPEST = FAI_DEVICE_SCOPES };
 
-static __thread fa_device outer[DEEPEST];  /* what each open scope hides */
 static _Atomic uint32_t process_default = (uint32_t)FA_DEVICE_CPU << 16 | 0xffffu; /* type and index, packed */
 
 static bool is_known(fa_device device, const char *op) {
@@ -32,14 +31,14 @@ void fa_device_scope_open(fa_device device) {
         fai_fail(FA_ERR_RUNTIME, "device_scope", "device scopes are nested more than %d deep; close some of them first", DEEPEST);
         return;
     }
-    outer[depth] = fai_tls.default_device;
+    fai_cold_block()->outer[depth] = fai_tls.default_device;
     if (is_known(device, "device_scope") && device.type) fai_tls.default_device = device;
 }
 
 void fa_device_scope_close(void) {
     if (fai_tls.device_depth == 0) return; /* one close too many */
     int depth = --fai_tls.device_depth;
-    if (depth < DEEPEST) fai_tls.default_device = outer[depth];
+    if (depth < DEEPEST) fai_tls.default_device = fai_cold_block()->outer[depth];
 }
 
 int fa_current_device(int type) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_SIZE = 16, TEXTS = 8 };
+enum { NAME_SIZE = 16 };
 
 static char names[FAI_TYPES][NAME_SIZE] = {"", "cpu", "cuda", "xpu", "mps", "opencl", "npu"};
 static atomic_int named = FA_DEVICE_NPU + 1;
@@ -95,13 +95,12 @@ fa_device fa_device_parse(const char *text) {
 }
 
 const char *fa_device_text(fa_device device) {
-    static __thread char texts[TEXTS][32];
-    static __thread unsigned turn;
-    char *out = texts[turn++ % TEXTS];
+    fai_cold *cold = fai_cold_block();
+    char *out = cold->device_text[cold->device_turn++ % FAI_DEVICE_TEXTS];
     const char *name = fai_type_name(device.type);
-    if (device.type == 0) snprintf(out, sizeof texts[0], "not given");
-    else if (!name) snprintf(out, sizeof texts[0], "unknown type %d", device.type);
-    else if (device.index < 0) snprintf(out, sizeof texts[0], "%s", name);
-    else snprintf(out, sizeof texts[0], "%s:%d", name, device.index);
+    if (device.type == 0) snprintf(out, sizeof cold->device_text[0], "not given");
+    else if (!name) snprintf(out, sizeof cold->device_text[0], "unknown type %d", device.type);
+    else if (device.index < 0) snprintf(out, sizeof cold->device_text[0], "%s", name);
+    else snprintf(out, sizeof cold->device_text[0], "%s:%d", name, device.index);
     return out;
 }

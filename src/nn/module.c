@@ -353,18 +353,6 @@ static bool count_entry(void *context, const char *path, fa_module *owner, fai_e
     return true;
 }
 
-/* The tensor stays the object that everybody knows; its memory is another. */
-static void swap_memory(fa_tensor *t, const fa_tensor *new)
-{
-    fai_buffer *old = t->buffer;
-    t->buffer = fai_buffer_ref(new->buffer);
-    t->offset = new->offset;
-    t->dtype = new->dtype, t->device = new->device;
-    memcpy(t->stride, new->stride, sizeof t->stride);
-    fai_update_contiguous(t);
-    fai_buffer_unref(old);
-}
-
 static bool move_module(fa_module *m, move *mv)
 {
     FA_SCOPE;
@@ -375,7 +363,7 @@ static bool move_module(fa_module *m, move *mv)
     bool ok = mv->room == 0 || (mv->from && mv->to);
     if (!ok) fai_fail_memory("to", bytes);
     ok = ok && fai_walk(m, prepare_entry, mv);
-    for (int i = 0; ok && i < mv->count; i++) swap_memory(mv->from[i], mv->to[i]);
+    for (int i = 0; ok && i < mv->count; i++) fai_set_memory(mv->from[i], mv->to[i]);
     fai_free(FAI_TAG_OBJECT, mv->from, mv->from ? bytes : 0);
     fai_free(FAI_TAG_OBJECT, mv->to, mv->to ? bytes : 0);
     return ok;

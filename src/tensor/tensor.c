@@ -186,6 +186,18 @@ fa_tensor *fai_view(const char *op, fa_tensor *t, int ndim, const int64_t *size,
     return own(v, op);
 }
 
+void fai_set_memory(fa_tensor *t, const fa_tensor *from)
+{
+    fai_buffer *old = t->buffer;
+    t->buffer = fai_buffer_ref(from->buffer);
+    t->offset = from->offset, t->numel = from->numel;
+    t->dtype = from->dtype, t->device = from->device, t->ndim = from->ndim;
+    memcpy(t->size, from->size, sizeof t->size);
+    memcpy(t->stride, from->stride, sizeof t->stride);
+    fai_update_contiguous(t);
+    fai_buffer_unref(old);
+}
+
 void fai_span(const fa_tensor *t, int64_t *low, int64_t *high)
 {
     *low = *high = 0;

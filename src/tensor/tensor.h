@@ -52,6 +52,8 @@ fa_tensor *fai_view(const char *op, fa_tensor *t, int ndim, const int64_t *size,
 void fai_set_forget_graph(void (*forget)(fa_tensor *t));
 void fai_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
 void fai_update_contiguous(fa_tensor *t);
+/* t stays the object that everybody knows; its memory, shape and dtype are from's. For modules that move and for `.data = `. */
+void fai_set_memory(fa_tensor *t, const fa_tensor *from);
 void fai_span(const fa_tensor *t, int64_t *low, int64_t *high); /* elements touched, relative to offset: [low, high) */
 /* dim in [-ndim, ndim) -> [0, ndim); false and torch's IndexError otherwise. A 0-d tensor counts as 1-d. */
 bool fai_wrap_dim(const char *op, int64_t dim, int ndim, int *out);

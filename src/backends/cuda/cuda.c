@@ -11,16 +11,15 @@ static int device_total;
 static CUdevice handles[FAI_CUDA_DEVICES];
 static _Atomic(CUcontext) contexts[FAI_CUDA_DEVICES];
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
-static __thread char error[1536] __attribute__((tls_model("global-dynamic"))); /* no claim on the scarce room for early TLS */
 
 /* ---- errors ---- */
 
-static const char *error_text(void) { return error; }
+static const char *error_text(void) { return fai_cold_block()->backend_text; }
 
 int fai_cuda_refused(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error, sizeof error, format, arguments);
+    vsnprintf(fai_cold_block()->backend_text, sizeof fai_cold_block()->backend_text, format, arguments);
     va_end(arguments);
     return FA_BACKEND_FAILED;
 }
@@ -40,7 +39,7 @@ int fai_cuda_failed(CUresult code, const char *format, ...) {
     va_end(arguments);
     fai_cuda.error_name(code, &name);
     fai_cuda.error_string(code, &text);
-    snprintf(error, sizeof error, "CUDA error: %s (%s) while %s%s%s", text ? text : "unknown error", name ? name : "no name",
+    snprintf(fai_cold_block()->backend_text, sizeof fai_cold_block()->backend_text, "CUDA error: %s (%s) while %s%s%s", text ? text : "unknown error", name ? name : "no name",
              doing, *more ? ": " : "", more);
     if (code == CUDA_ERROR_OUT_OF_MEMORY) return FA_BACKEND_NO_MEMORY;
     return context_is_dead() ? FA_BACKEND_LOST : FA_BACKEND_FAILED;
@@ -57,7 +56,7 @@ static int open_driver(int *count, char *why, size_t n) {
     if (code == CUDA_SUCCESS) code = fai_cuda.device_count(&found);
     if (code != CUDA_SUCCESS) {
         fai_cuda_failed(code, "opening the driver");
-        snprintf(why, n, "%s", error);
+        snprintf(why, n, "%s", error_text());
         return 0;
     }
     if (found == 0) snprintf(why, n, "the driver is there, but shows no device (CUDA_VISIBLE_DEVICES may hide it)");
@@ -65,7 +64,7 @@ static int open_driver(int *count, char *why, size_t n) {
     for (int i = 0; i < found; i++) {
         if ((code = fai_cuda.device_get(&handles[i], i)) == CUDA_SUCCESS) continue;
         fai_cuda_failed(code, "opening device %d", i);
-        snprintf(why, n, "%s", error);
+        snprintf(why, n, "%s", error_text());
         return 0;
     }
     *count = device_total = found;

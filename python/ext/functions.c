@@ -1,0 +1,593 @@
+/* Functions whose arguments mean several things: max(x), max(x, dim), max(x, other); x.to(device), x.to(dtype), x.to(other). The values
+ * come parsed, in the order of the signature in python/torch.tab. */
+#include "bind.h"
+
+/* ---- numbers ---- */
+
+static bool is_one(const fapy_value *v) { return !v->given || fa_scalar_float(v->as.num) == 1; }
+
+/* other times alpha, in the category of both. */
+static bool times(fai_operand *other, const fapy_value *alpha)
+{
+    if (is_one(alpha)) return true;
+    const fa_scalar a = alpha->as.num;
+    if (other->tensor) return (other->tensor = fa_mul_scalar(other->tensor, a)) != NULL;
+    const bool floating = a.kind == FA_SCALAR_FLOAT || other->scalar.kind == FA_SCALAR_FLOAT;
+    other->scalar = floating ? fa_scalar_of_float(fa_scalar_float(a) * fa_scalar_float(other->scalar)) : fa_scalar_of_int(a.as.i * other->scalar.as.i);
+    return true;
+}
+
+static PyObject *arithmetic(int row, fapy_value *v, bool in_place)
+{
+    const uint32_t mark = FAPY_MARK;
+    fai_operand operands[] = {v[0].as.operand, v[1].as.operand};
+    const fa_tensor *a = operands[0].tensor;
+    if (!is_one(&v[2]) && v[2].as.num.kind == FA_SCALAR_FLOAT && a && !fai_is_float(a->dtype) && !(operands[1].tensor && fai_is_float(operands[1].tensor->dtype)))
+        return PyErr_SetString(PyExc_RuntimeError, "For integral input tensors, argument alpha must not be a floating point number."), NULL;
+    if (!times(&operands[1], &v[2])) return fapy_take(NULL, mark);
+    return fapy_take((in_place ? fai_row_in_place : fai_row)(row, 2, operands, NULL), mark);
+}
+
+FAPY_DO(add) { return arithmetic(FAI_ROW_add, v, false); }
+FAPY_DO(add_in_place) { return arithmetic(FAI_ROW_add, v, true); }
+FAPY_DO(sub) { return arithmetic(FAI_ROW_sub, v, false); }
+FAPY_DO(sub_in_place) { return arithmetic(FAI_ROW_sub, v, true); }
+
+FAPY_DO(rsub)
+{
+    const uint32_t mark = FAPY_MARK;
+    fai_operand input = fai_of(v[0].as.t);
+    if (!times(&input, &v[2])) return fapy_take(NULL, mark);
+    return fapy_take(fai_row2(FAI_ROW_sub, v[1].as.operand, input), mark);
+}
+
+static PyObject *divide(fapy_value *v, bool in_place)
+{
+    const uint32_t mark = FAPY_MARK;
+    const fai_operand operands[] = {v[0].as.operand, v[1].as.operand};
+    const char *mode = v[2].given ? v[2].as.text : "true";
+    if (strcmp(mode, "floor") && strcmp(mode, "trunc") && strcmp(mode, "true"))
+        return PyErr_Format(PyExc_RuntimeError, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode);
+    const int row = strcmp(mode, "floor") == 0 ? FAI_ROW_floor_divide : FAI_ROW_div;
+    fa_tensor *r = (in_place && strcmp(mode, "trunc") ? fai_row_in_place : fai_row)(row, 2, operands, NULL);
+    if (r && strcmp(mode, "trunc") == 0) {
+        fa_dtype wanted = fai_result_type(2, operands);
+        r = fa_trunc(r);
+        if (r && wanted != FA_BOOL) r = fa_cast(r, wanted);
+        if (r && in_place) r = fa_copy_(operands[0].tensor, r);
+    }
+    return fapy_take(r, mark);
+}
+FAPY_DO(div) { return divide(v, false); }
+FAPY_DO(div_in_place) { return divide(v, true); }
+
+static PyObject *rounded(fapy_value *v, bool in_place)
+{
+    const uint32_t mark = FAPY_MARK;
+    fai_operand x = fai_of(v[0].as.t);
+    const int64_t decimals = v[1].given ? v[1].as.i : 0;
+    if (decimals == 0) return fapy_take((in_place ? fai_row_in_place : fai_row)(FAI_ROW_round, 1, &x, NULL), mark);
+    double scale = 1;
+    for (int64_t i = 0; i < (decimals < 0 ? -decimals : decimals) && i < 400; i++) scale *= 10;
+    const fai_operand by = fai_number(scale);
+    const int first = decimals > 0 ? FAI_ROW_mul : FAI_ROW_div, last = decimals > 0 ? FAI_ROW_div : FAI_ROW_mul;
+    fa_tensor *r = fai_row2(first, x, by);
+    r = r ? fai_row1(FAI_ROW_round, fai_of(r)) : NULL;
+    r = r ? fai_row2(last, fai_of(r), by) : NULL;
+    return fapy_take(r && in_place ? fa_copy_(v[0].as.t, r) : r, mark);
+}
+FAPY_DO(round) { return rounded(v, false); }
+FAPY_DO(round_in_place) { return rounded(v, true); }
+
+/* A bound of clamp: a tensor, a number, or none. */
+static bool bound(const fapy_value *v, const char *name, fai_operand *out, bool *is_tensor)
+{
+    *is_tensor = false;
+    if (!v->given) return true;
+    if (fapy_tensor_check(v->as.o)) return out->tensor = (fa_tensor *)v->as.o, *is_tensor = true;
+    out->tensor = NULL;
+    if (fapy_scalar_from(v->as.o, &out->scalar)) return true;
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "clamp(): argument '%s' must be Number or Tensor, not %s", name, Py_TYPE(v->as.o)->tp_name);
+    return false;
+}
+
+static PyObject *clamped(fapy_value *v, bool in_place)
+{
+    const uint32_t mark = FAPY_MARK;
+    fai_operand low, high;
+    bool tensors[2];
+    fa_tensor *x = v[0].as.t, *r = x;
+    if (!bound(&v[1], "min", &low, &tensors[0]) || !bound(&v[2], "max", &high, &tensors[1])) return NULL;
+    if (!v[1].given && !v[2].given) return PyErr_SetString(PyExc_RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None"), NULL;
+    if (v[1].given && v[2].given && !tensors[0] && !tensors[1])
+        return fapy_take(in_place ? fa_clamp_scalars_(x, low.scalar, high.scalar) : fa_clamp_scalars(x, low.scalar, high.scalar), mark);
+    if (v[1].given) r = in_place ? fai_row_in_place(FAI_ROW_maximum, 2, (fai_operand[]){fai_of(r), low}, NULL) : fai_row2(FAI_ROW_maximum, fai_of(r), low);
+    if (r && v[2].given) r = in_place ? fai_row_in_place(FAI_ROW_minimum, 2, (fai_operand[]){fai_of(r), high}, NULL) : fai_row2(FAI_ROW_minimum, fai_of(r), high);
+    return fapy_take(r, mark);
+}
+FAPY_DO(clamp) { return clamped(v, false); }
+FAPY_DO(clamp_in_place) { return clamped(v, true); }
+
+static PyObject *nan_to_num(fapy_value *v, bool in_place)
+{
+    static const double most[FA_DTYPE_COUNT] = {[FA_FLOAT16] = 65504, [FA_BFLOAT16] = 0x1.fep127, [FA_FLOAT32] = 0x1.fffffep127, [FA_FLOAT64] = 0x1.fffffffffffffp1023};
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *x = v[0].as.t;
+    if (!fai_is_float(x->dtype)) return fapy_take(in_place ? x : fa_clone(x), mark);
+    const double params[] = {v[1].given ? v[1].as.f : 0, v[2].given ? v[2].as.f : most[x->dtype], v[3].given ? v[3].as.f : -most[x->dtype]};
+    return fapy_take((in_place ? fai_row_in_place : fai_row)(FAI_ROW_nan_to_num, 1, (fai_operand[]){fai_of(x)}, params), mark);
+}
+FAPY_DO(nan_to_num) { return nan_to_num(v, false); }
+FAPY_DO(nan_to_num_in_place) { return nan_to_num(v, true); }
+
+FAPY_DO(where)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *condition = v[0].as.t;
+    if (!v[1].given && !v[2].given) {
+        fapy_value only[2] = {v[0], {.given = true, .as.b = true}};
+        return fapy_do_nonzero(only);
+    }
+    if (!v[1].given || !v[2].given) return PyErr_SetString(PyExc_TypeError, "where() takes the condition alone, or the condition and both 'input' and 'other'"), NULL;
+    if (condition->dtype == FA_UINT8) condition = fa_cast(condition, FA_BOOL);
+    else if (condition->dtype != FA_BOOL)
+        return PyErr_Format(PyExc_RuntimeError, "where expected condition to be a boolean tensor, but got a tensor with dtype %s", fai_dtype_title((fa_dtype)condition->dtype));
+    return fapy_take(fai_row3(FAI_ROW_where, fai_of(condition), v[1].as.operand, v[2].as.operand), mark);
+}
+
+FAPY_DO(relu)
+{
+    const uint32_t mark = FAPY_MARK;
+    const fai_operand x = fai_of(v[0].as.t);
+    return fapy_take((v[1].given && v[1].as.b ? fai_row_in_place : fai_row)(FAI_ROW_relu, 1, &x, NULL), mark);
+}
+FAPY_DO(relu_in_place)
+{
+    v[1] = (fapy_value){.given = true, .as.b = true};
+    return fapy_do_relu(v);
+}
+
+FAPY_DO(gelu)
+{
+    const uint32_t mark = FAPY_MARK;
+    const char *approximate = v[1].given ? v[1].as.text : "none";
+    if (strcmp(approximate, "none") && strcmp(approximate, "tanh")) return PyErr_SetString(PyExc_RuntimeError, "approximate argument must be either none or tanh."), NULL;
+    return fapy_take(fai_row1(strcmp(approximate, "tanh") ? FAI_ROW_gelu : FAI_ROW_gelu_tanh, fai_of(v[0].as.t)), mark);
+}
+
+/* ---- reductions ---- */
+
+FAPY_DO(sum)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *x = cast_if(v[0].as.t, v[3].given, v[3].as.dtype);
+    const bool keepdim = v[2].given && v[2].as.b;
+    fa_tensor *r = x ? reduce(x, v[1].given, v[1].given ? v[1].as.shape : (fa_shape){0}, keepdim, false, 0, fa_sum, fa_sum_dims) : NULL;
+    return fapy_take(r && v[3].given ? fa_cast(r, v[3].as.dtype) : r, mark);
+}
+
+/* (values, indices) as torch's named tuple. */
+static PyObject *values_and_indices(const char *name, fa_tensor *values, fa_tensor *indices, uint32_t mark)
+{
+    fa_tensor *const parts[] = {values, indices};
+    if (!values || fa_failed()) return fapy_take(NULL, mark);
+    PyObject *tuple = fapy_take_tuple(parts, 2, mark), *module = tuple ? PyImport_ImportModule("facula.return_types") : NULL;
+    PyObject *type = module ? PyObject_GetAttrString(module, name) : NULL, *result = type ? PyObject_CallOneArg(type, tuple) : NULL;
+    Py_XDECREF(tuple);
+    Py_XDECREF(module);
+    Py_XDECREF(type);
+    return result;
+}
+
+/* max(x), max(x, dim[, keepdim]), max(x, other) */
+static PyObject *extreme(fapy_value *v, const char *name, int row, fa_tensor *(*all)(fa_tensor *), fa_tensor *(*along)(fa_tensor *, int64_t, bool, fa_tensor **))
+{
+    const uint32_t mark = FAPY_MARK;
+    PyObject *other = v[3].given ? v[3].as.o : v[1].given && fapy_tensor_check(v[1].as.o) && ((fa_tensor *)v[1].as.o)->object.refs ? v[1].as.o : NULL;
+    if (other && fapy_tensor_check(other)) return fapy_take(fai_row2(row, fai_of(v[0].as.t), fai_of((fa_tensor *)other)), mark);
+    if (!v[1].given) return fapy_take(all(v[0].as.t), mark);
+    int64_t dim;
+    if (!fapy_int_from(v[1].as.o, &dim)) {
+        if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' must be int, or 'other' a Tensor, not %s", name, Py_TYPE(v[1].as.o)->tp_name);
+        return NULL;
+    }
+    fa_tensor *indices = NULL, *values = along(v[0].as.t, dim, v[2].given && v[2].as.b, &indices);
+    return values_and_indices(name, values, indices, mark);
+}
+FAPY_DO(max) { return extreme(v, "max", FAI_ROW_maximum, fa_max, fa_max_dim); }
+FAPY_DO(min) { return extreme(v, "min", FAI_ROW_minimum, fa_min, fa_min_dim); }
+
+/* var(x, dim, unbiased, keepdim), and the old var(x, unbiased) */
+static PyObject *spread(fapy_value *v, const char *name, fa_tensor *(*along)(fa_tensor *, fa_shape, int64_t, bool))
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_shape dims = {0, {0}};
+    int64_t correction = v[4].given ? v[4].as.i : v[2].given ? v[2].as.b : 1;
+    if (v[1].given && PyBool_Check(v[1].as.o)) correction = v[1].as.o == Py_True;
+    else if (v[1].given && !fapy_shape_from(v[1].as.o, &dims)) {
+        if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' must be tuple of ints, not %s", name, Py_TYPE(v[1].as.o)->tp_name);
+        return NULL;
+    }
+    return fapy_take(along(v[0].as.t, dims, correction, v[3].given && v[3].as.b), mark);
+}
+FAPY_DO(var) { return spread(v, "var", fa_var_dims); }
+FAPY_DO(std) { return spread(v, "std", fa_std_dims); }
+
+FAPY_DO(norm)
+{
+    const uint32_t mark = FAPY_MARK;
+    double p = 2;
+    fa_tensor *x = cast_if(v[0].as.t, v[4].given, v[4].as.dtype);
+    if (v[1].given && PyUnicode_Check(v[1].as.o)) {
+        if (strcmp(PyUnicode_AsUTF8(v[1].as.o), "fro")) return PyErr_Format(PyExc_NotImplementedError, "norm(): p=%R is not in Facula; numbers and 'fro' are", v[1].as.o);
+    } else if (v[1].given) {
+        p = PyFloat_AsDouble(v[1].as.o);
+        if (PyErr_Occurred()) return NULL;
+    }
+    const bool keepdim = v[3].given && v[3].as.b;
+    return fapy_take(!x ? NULL : v[2].given || keepdim ? fa_norm_dims(x, p, v[2].given ? v[2].as.shape : (fa_shape){0}, keepdim) : fa_norm(x, p), mark);
+}
+
+int64_t implicit_dim(const char *function, const fa_tensor *x, bool given, int64_t dim)
+{
+    if (given) return dim;
+    fai_warn(function, "Implicit dimension choice for %s has been deprecated. Change the call to include dim=X as an argument.", function);
+    return x->ndim == 0 || x->ndim == 1 || x->ndim == 3 ? 0 : 1;
+}
+
+/* ---- views ---- */
+
+/* The same bytes as other numbers: not recorded. */
+static fa_tensor *view_as_dtype(fa_tensor *x, fa_dtype dtype)
+{
+    const int64_t from = (int64_t)fa_dtype_size((fa_dtype)x->dtype), to = (int64_t)fa_dtype_size(dtype), last = x->ndim - 1;
+    fa_shape size = fa_shape_of_tensor(x), stride = fa_shape_of(x->ndim, x->stride);
+    if (from != to) {
+        const char *a = fai_dtype_title((fa_dtype)x->dtype), *b = fai_dtype_title(dtype);
+        if (x->ndim == 0) return fai_fail(FA_ERR_RUNTIME, "view", "self.dim() cannot be 0 to view %s as %s (different element sizes)", a, b);
+        if (x->stride[last] != 1) return fai_fail(FA_ERR_RUNTIME, "view", "self.stride(-1) must be 1 to view %s as %s (different element sizes), but got %lld", a, b, (long long)x->stride[last]);
+        const int64_t bytes = size.dim[last] * from;
+        if (bytes % to) return fai_fail(FA_ERR_RUNTIME, "view", "self.size(-1) must be divisible by %lld to view %s as %s (different element sizes), but got %lld", (long long)(to / from), a, b, (long long)size.dim[last]);
+        size.dim[last] = bytes / to;
+        for (int i = 0; i < last; i++) {
+            if (stride.dim[i] * from % to) return fai_fail(FA_ERR_RUNTIME, "view", "self.stride(%d) must be divisible by %lld to view %s as %s", i, (long long)(to / from), a, b);
+            stride.dim[i] = stride.dim[i] * from / to;
+        }
+        if (x->offset * from % to) return fai_fail(FA_ERR_RUNTIME, "view", "self.storage_offset() must be divisible by %lld to view %s as %s", (long long)(to / from), a, b);
+    }
+    fa_tensor *r = fai_view("view", x, size.ndim, size.dim, stride.dim, x->offset * from / to);
+    if (r) r->dtype = (uint8_t)dtype;
+    return r;
+}
+
+FAPY_DO(view)
+{
+    const uint32_t mark = FAPY_MARK;
+    PyObject *o = PyTuple_GET_SIZE(v[1].as.o) == 1 ? PyTuple_GET_ITEM(v[1].as.o, 0) : v[1].as.o;
+    fa_shape shape;
+    if (Py_TYPE(o) == &fapy_Dtype) return fapy_take(view_as_dtype(v[0].as.t, ((fapy_dtype_object *)o)->dtype), mark);
+    if (fapy_shape_from(o, &shape)) return fapy_take(fa_view(v[0].as.t, shape), mark);
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "view(): argument 'size' (position 1) must be tuple of ints, not %s", Py_TYPE(o)->tp_name);
+    return NULL;
+}
+
+FAPY_DO(squeeze)
+{
+    const uint32_t mark = FAPY_MARK;
+    if (!v[1].given) return fapy_take(fa_squeeze(v[0].as.t), mark);
+    fa_tensor *r = v[0].as.t;
+    bool squeezed[FA_MAX_DIMS];
+    if (v[1].as.shape.ndim == 0) return fapy_take(fa_alias(r), mark);
+    if (!fai_normalize_dims("squeeze", r, v[1].as.shape, squeezed)) return fapy_take(NULL, mark);
+    if (r->ndim == 0) return fapy_take(fa_alias(r), mark);
+    for (int i = r->ndim - 1; r && i >= 0; i--)
+        if (squeezed[i]) r = fa_squeeze_dim(r, i);
+    return fapy_take(r, mark);
+}
+
+FAPY_DO(vstack)
+{
+    const uint32_t mark = FAPY_MARK;
+    const fapy_tensors *ts = &v[0].as.ts;
+    for (int i = 0; i < ts->n; i++) {
+        fa_tensor *t = ts->at[i];
+        if (t && t->ndim < 2) ts->at[i] = fa_reshape(t, FA_SHAPE(1, t->numel));
+    }
+    return fapy_take(fa_cat(ts->at, ts->n, 0), mark);
+}
+
+/* Calls make with room for parts, twice if the first room is too small to count. */
+static PyObject *parts_of(int n, uint32_t mark, int (*make)(void *context, fa_tensor **parts, int room), void *context)
+{
+    if (n < 0) return fapy_take(NULL, mark);
+    fa_tensor **parts = PyMem_Malloc(((size_t)n + 1) * sizeof *parts);
+    if (!parts) return PyErr_NoMemory();
+    PyObject *tuple = make(context, parts, n) < 0 ? fapy_take(NULL, mark) : fapy_take_tuple(parts, n, mark);
+    PyMem_Free(parts);
+    return tuple;
+}
+
+typedef struct cut { fa_tensor *x; int64_t size, dim; const int64_t *sizes; int nsizes; } cut;
+static int cut_chunk(void *c, fa_tensor **parts, int room) { const cut *k = c; return fa_chunk(k->x, k->size, (int)k->dim, parts, room); }
+static int cut_split(void *c, fa_tensor **parts, int room) { const cut *k = c; return fa_split(k->x, k->size, (int)k->dim, parts, room); }
+static int cut_sizes(void *c, fa_tensor **parts, int room) { const cut *k = c; return fa_split_sizes(k->x, k->sizes, k->nsizes, (int)k->dim, parts, room); }
+static int cut_unbind(void *c, fa_tensor **parts, int room) { const cut *k = c; return fa_unbind(k->x, (int)k->dim, parts, room); }
+
+FAPY_DO(chunk)
+{
+    cut c = {v[0].as.t, v[1].as.i, v[2].given ? v[2].as.i : 0, NULL, 0};
+    return parts_of(cut_chunk(&c, NULL, 0), FAPY_MARK, cut_chunk, &c);
+}
+
+FAPY_DO(unbind)
+{
+    cut c = {v[0].as.t, 0, v[1].given ? v[1].as.i : 0, NULL, 0};
+    return parts_of(cut_unbind(&c, NULL, 0), FAPY_MARK, cut_unbind, &c);
+}
+
+static int64_t *read_sizes(PyObject *o, int *n)
+{
+    PyObject *items = PySequence_Fast(o, "split() expects an int or a list of ints");
+    if (!items) return NULL;
+    *n = (int)PySequence_Fast_GET_SIZE(items);
+    int64_t *sizes = PyMem_Malloc(((size_t)*n + 1) * sizeof *sizes);
+    bool fine = sizes != NULL;
+    for (int i = 0; fine && i < *n; i++) fine = fapy_int_from(PySequence_Fast_GET_ITEM(items, i), &sizes[i]);
+    Py_DECREF(items);
+    if (fine) return sizes;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "split(): argument 'split_size' must be int or a list of ints");
+    PyMem_Free(sizes);
+    return NULL;
+}
+
+FAPY_DO(split)
+{
+    cut c = {v[0].as.t, 0, v[2].given ? v[2].as.i : 0, NULL, 0};
+    if (fapy_int_from(v[1].as.o, &c.size)) return parts_of(cut_split(&c, NULL, 0), FAPY_MARK, cut_split, &c);
+    if (PyErr_Occurred()) return NULL;
+    int64_t *sizes = read_sizes(v[1].as.o, &c.nsizes);
+    if (!sizes) return NULL;
+    c.sizes = sizes;
+    PyObject *tuple = parts_of(c.nsizes, FAPY_MARK, cut_sizes, &c);
+    PyMem_Free(sizes);
+    return tuple;
+}
+
+/* By a number of parts (the first ones one larger) or by the places to cut at. */
+FAPY_DO(tensor_split)
+{
+    cut c = {v[0].as.t, 0, v[2].given ? v[2].as.i : 0, NULL, 0};
+    int dim, n;
+    int64_t sections;
+    const uint32_t mark = FAPY_MARK;
+    if (!fai_wrap_dim("tensor_split", c.dim, c.x->ndim, &dim) || c.x->ndim == 0) return fapy_take(NULL, mark);
+    const int64_t size = c.x->size[dim];
+    int64_t *sizes;
+    if (fapy_int_from(v[1].as.o, &sections)) {
+        if (sections <= 0) return PyErr_Format(PyExc_RuntimeError, "number of sections must be larger than 0, got %lld", (long long)sections);
+        n = (int)sections;
+        if (!(sizes = PyMem_Malloc((size_t)n * sizeof *sizes))) return PyErr_NoMemory();
+        for (int i = 0; i < n; i++) sizes[i] = size / n + (i < size % n);
+    } else {
+        if (PyErr_Occurred() || !(sizes = read_sizes(v[1].as.o, &n))) return NULL;
+        int64_t *more = PyMem_Realloc(sizes, ((size_t)n + 1) * sizeof *sizes), from = 0;
+        if (!more) return PyMem_Free(sizes), PyErr_NoMemory();
+        sizes = more;
+        for (int i = 0; i <= n; i++) {
+            int64_t at = i == n ? size : sizes[i] < 0 ? sizes[i] + size : sizes[i];
+            at = at < from ? from : at > size ? size : at;
+            sizes[i] = at - from, from = at;
+        }
+        n++;
+    }
+    c.sizes = sizes, c.nsizes = n;
+    PyObject *tuple = parts_of(n, mark, cut_sizes, &c);
+    PyMem_Free(sizes);
+    return tuple;
+}
+
+/* ---- indexing ---- */
+
+FAPY_DO(nonzero)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *r = fa_nonzero(v[0].as.t);
+    if (!v[1].given || !v[1].as.b) return fapy_take(r, mark);
+    if (!r) return fapy_take(NULL, mark);
+    if (v[0].as.t->ndim == 0) r = fa_zeros_with(FA_SHAPE(r->size[0], 1), FA_TENSOR_OPTIONS(.dtype = FA_INT64, .device = r->device));
+    cut c = {r, 0, 1, NULL, 0};
+    PyObject *tuple = r ? parts_of((int)r->size[1], FAPY_MARK, cut_unbind, &c) : fapy_take(NULL, mark);
+    fapy_sweep(mark);
+    return tuple;
+}
+
+static PyObject *scattered(fapy_value *v, bool in_place)
+{
+    const uint32_t mark = FAPY_MARK;
+    if (v[5].given) return PyErr_SetString(PyExc_NotImplementedError, "scatter(): reduce is not taken here; use scatter_reduce or scatter_add"), NULL;
+    const fai_operand src = v[3].given ? v[3].as.operand : (fai_operand){.scalar = v[4].as.num};
+    if (!v[3].given && !v[4].given) return PyErr_SetString(PyExc_TypeError, "scatter() needs 'src' or 'value'"), NULL;
+    fa_tensor *x = v[0].as.t, *index = v[2].as.t;
+    const int64_t dim = v[1].as.i;
+    if (src.tensor) return fapy_take(in_place ? fa_scatter_(x, dim, index, src.tensor) : fa_scatter(x, dim, index, src.tensor), mark);
+    return fapy_take(in_place ? fa_scatter_value_(x, dim, index, src.scalar) : fa_scatter_value(x, dim, index, src.scalar), mark);
+}
+FAPY_DO(scatter) { return scattered(v, false); }
+FAPY_DO(scatter_in_place) { return scattered(v, true); }
+
+/* ---- torch.nn.functional ---- */
+
+FAPY_DO(dropout)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *r = fa_dropout(v[0].as.t, v[1].given ? v[1].as.f : 0.5, v[2].given ? v[2].as.b : true);
+    if (r && v[3].given && v[3].as.b) r = fa_copy_(v[0].as.t, r);
+    return fapy_take(r, mark);
+}
+
+FAPY_DO(embedding)
+{
+    enum { INPUT, WEIGHT, PADDING, MAX_NORM, NORM_TYPE, SCALE, SPARSE };
+    const uint32_t mark = FAPY_MARK;
+    if (v[MAX_NORM].given || (v[SCALE].given && v[SCALE].as.b) || (v[SPARSE].given && v[SPARSE].as.b))
+        return PyErr_SetString(PyExc_NotImplementedError, "embedding(): max_norm, scale_grad_by_freq and sparse are not in Facula"), NULL;
+    int64_t padding = v[PADDING].given ? v[PADDING].as.i : -1;
+    const int64_t rows = v[WEIGHT].as.t->ndim ? v[WEIGHT].as.t->size[0] : 0;
+    if (v[PADDING].given && padding < 0) padding += rows;
+    if (v[PADDING].given && (padding < 0 || padding >= rows)) return PyErr_SetString(PyExc_AssertionError, "Padding_idx must be within num_embeddings"), NULL;
+    return fapy_take(fa_embedding(v[WEIGHT].as.t, v[INPUT].as.t, padding), mark);
+}
+
+FAPY_DO(conv2d)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_shape padding = FA_DIMS(0), dilation = pair(v[5].given ? v[5].as.shape : FA_DIMS(1)), stride = pair(v[3].given ? v[3].as.shape : FA_DIMS(1));
+    fa_tensor *weight = v[1].as.t;
+    if (v[4].given && PyUnicode_Check(v[4].as.o)) {
+        const char *text = PyUnicode_AsUTF8(v[4].as.o);
+        if (strcmp(text, "same") && strcmp(text, "valid")) return PyErr_Format(PyExc_RuntimeError, "Invalid padding string: '%s'", text);
+        const bool same = strcmp(text, "same") == 0;
+        if (same && (stride.dim[0] != 1 || stride.dim[1] != 1)) return PyErr_SetString(PyExc_RuntimeError, "padding='same' is not supported for strided convolutions"), NULL;
+        padding = FA_DIMS(0, 0);
+        for (int i = 0; same && i < 2 && weight->ndim == 4; i++) {
+            const int64_t total = dilation.dim[i] * (weight->size[2 + i] - 1);
+            if (total % 2) return PyErr_SetString(PyExc_NotImplementedError, "padding='same' with an even kernel is not in Facula; pad the input first"), NULL;
+            padding.dim[i] = total / 2;
+        }
+    } else if (v[4].given && !fapy_shape_from(v[4].as.o, &padding)) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "conv2d(): argument 'padding' must be tuple of ints or str, not %s", Py_TYPE(v[4].as.o)->tp_name);
+    }
+    return fapy_take(fa_conv2d(v[0].as.t, weight, .bias = v[2].given ? v[2].as.t : NULL, .stride = stride, .padding = pair(padding), .dilation = dilation,
+                               .groups = v[6].given ? v[6].as.i : 1), mark);
+}
+
+FAPY_DO(max_pool2d)
+{
+    const uint32_t mark = FAPY_MARK;
+    const fa_shape kernel = pair(v[1].as.shape);
+    fa_tensor *indices = NULL;
+    const bool wanted = v[6].given && v[6].as.b;
+    fa_tensor *r = fa_max_pool2d(v[0].as.t, kernel, .stride = v[2].given ? pair(v[2].as.shape) : kernel, .padding = pair(v[3].given ? v[3].as.shape : FA_DIMS(0)),
+                                 .dilation = pair(v[4].given ? v[4].as.shape : FA_DIMS(1)), .ceil_mode = v[5].given && v[5].as.b, .indices = wanted ? &indices : NULL);
+    if (!wanted || !r) return fapy_take(r, mark);
+    return fapy_take_tuple((fa_tensor *const[]){r, indices}, 2, mark);
+}
+
+/* ---- making tensors ---- */
+
+enum { GENERATOR_OUT = 2 }; /* generator and out stand before the options in $random */
+
+static fa_tensor_options options_of(const fapy_value *v) /* dtype, layout, device, pin_memory, requires_grad */
+{
+    return (fa_tensor_options){.struct_size = sizeof(fa_tensor_options), .dtype = v[0].given ? v[0].as.dtype : FA_DTYPE_DEFAULT,
+                               .device = v[2].given ? v[2].as.device : (fa_device){0, 0}, .requires_grad = v[4].given && v[4].as.b};
+}
+
+FAPY_DO(arange)
+{
+    const uint32_t mark = FAPY_MARK;
+    const fa_tensor_options options = options_of(v + 4);
+    const fa_scalar zero = fa_scalar_of_int(0), step = v[2].given ? v[2].as.num : fa_scalar_of_int(1);
+    return fapy_take(fa_arange_with(v[1].given ? v[0].as.num : zero, v[1].given ? v[1].as.num : v[0].as.num, step, &options), mark);
+}
+
+/* randint(high, size), randint(low, high, size) */
+FAPY_DO(randint)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor_options options = options_of(v + 3 + GENERATOR_OUT);
+    options.generator = generator_of(&v[3]);
+    PyObject *size = v[2].given ? v[2].as.o : v[1].given ? v[1].as.o : NULL;
+    int64_t low = v[2].given && v[1].given ? v[0].as.i : 0, high = v[0].as.i;
+    fa_shape shape;
+    if (!size) return PyErr_SetString(PyExc_TypeError, "randint() missing 1 required positional arguments: \"size\""), NULL;
+    if (v[2].given && v[1].given && !fapy_int_from(v[1].as.o, &high)) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "randint(): argument 'high' (position 2) must be int, not %s", Py_TYPE(v[1].as.o)->tp_name);
+    if (PyLong_Check(size) || !fapy_shape_from(size, &shape))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "randint(): argument 'size' must be tuple of ints, not %s", Py_TYPE(size)->tp_name);
+    return fapy_take(fa_randint_with(low, high, shape, &options), mark);
+}
+
+/* ---- conversions ---- */
+
+typedef struct target { fa_dtype dtype; fa_device device; bool copy; } target;
+
+static bool note_target(PyObject *o, target *t)
+{
+    if (Py_IsNone(o)) return true;
+    if (fapy_tensor_check(o)) return t->dtype = (fa_dtype)((fa_tensor *)o)->dtype, t->device = ((fa_tensor *)o)->device, true;
+    if (Py_TYPE(o) == &fapy_Dtype || PyType_Check(o)) return fapy_dtype_from(o, "to", "dtype", 1, &t->dtype);
+    return fapy_device_from(o, "to", "device", 1, &t->device);
+}
+
+static PyObject *moved(fa_tensor *x, const target *t, uint32_t mark)
+{
+    fa_tensor *r = x;
+    if (t->dtype) r = fa_cast(r, t->dtype);
+    if (r && t->device.type) r = fa_to(r, t->device);
+    if (r == x && t->copy) r = fa_clone(x);
+    return fapy_take(r, mark);
+}
+
+/* to(device), to(dtype), to(device, dtype), to(other); non_blocking and copy follow. */
+FAPY_DO(to)
+{
+    const uint32_t mark = FAPY_MARK;
+    target t = {.copy = v[5].given && v[5].as.b};
+    if (v[2].given && !note_target(v[2].as.o, &t)) return NULL;
+    if (v[3].given && !note_target(v[3].as.o, &t)) return NULL;
+    if (v[1].given) {
+        PyObject *all = v[1].as.o;
+        const bool many = PyTuple_Check(all);
+        const Py_ssize_t n = many ? PyTuple_GET_SIZE(all) : 1;
+        Py_ssize_t bools = 0;
+        for (Py_ssize_t i = 0; i < n; i++) {
+            PyObject *o = many ? PyTuple_GET_ITEM(all, i) : all;
+            if (PyBool_Check(o)) t.copy = ++bools == 2 ? o == Py_True : t.copy; /* non_blocking, then copy */
+            else if (PyFloat_Check(o)) t.dtype = FA_FLOAT64;
+            else if (!note_target(o, &t)) return NULL;
+        }
+    }
+    return moved(v[0].as.t, &t, mark);
+}
+
+FAPY_DO(cuda)
+{
+    const uint32_t mark = FAPY_MARK;
+    target t = {.device = FA_CUDA(-1)};
+    if (v[1].given && PyLong_Check(v[1].as.o)) t.device = FA_CUDA((int)PyLong_AsLong(v[1].as.o));
+    else if (v[1].given && !note_target(v[1].as.o, &t)) return NULL;
+    if (t.device.type != FA_DEVICE_CUDA) return PyErr_SetString(PyExc_RuntimeError, "Invalid device, must be cuda device"), NULL;
+    return moved(v[0].as.t, &t, mark);
+}
+
+static const char *const type_names[FA_DTYPE_COUNT] = {[FA_BOOL] = "Bool", [FA_UINT8] = "Byte", [FA_INT8] = "Char", [FA_INT16] = "Short", [FA_INT32] = "Int",
+    [FA_INT64] = "Long", [FA_FLOAT16] = "Half", [FA_BFLOAT16] = "BFloat16", [FA_FLOAT32] = "Float", [FA_FLOAT64] = "Double"};
+
+/* "torch.FloatTensor", "torch.cuda.LongTensor" and the classes of those names */
+static bool type_from(PyObject *o, target *t)
+{
+    if (Py_TYPE(o) == &fapy_Dtype || o == (PyObject *)&PyFloat_Type || o == (PyObject *)&PyLong_Type) return fapy_dtype_from(o, "type", "dtype", 1, &t->dtype);
+    PyObject *name = PyUnicode_Check(o) ? Py_NewRef(o) : PyObject_GetAttrString(o, "__name__");
+    const char *text = name ? PyUnicode_AsUTF8(name) : NULL, *last = text ? strrchr(text, '.') : NULL;
+    last = last ? last + 1 : text;
+    char wanted[32];
+    for (int d = FA_BOOL; last && d < FA_DTYPE_COUNT; d++) {
+        snprintf(wanted, sizeof wanted, "%sTensor", type_names[d]);
+        if (strcmp(last, wanted) == 0) t->dtype = (fa_dtype)d;
+    }
+    if (text && strstr(text, ".cuda.")) t->device = FA_CUDA(-1);
+    if (!t->dtype) PyErr_Clear(), PyErr_Format(PyExc_ValueError, "invalid type: '%s'", text ? text : Py_TYPE(o)->tp_name);
+    Py_XDECREF(name);
+    return t->dtype != 0;
+}
+
+FAPY_DO(type)
+{
+    const uint32_t mark = FAPY_MARK;
+    const fa_tensor *x = v[0].as.t;
+    target t = {0};
+    if (v[1].given) return type_from(v[1].as.o, &t) ? moved(v[0].as.t, &t, mark) : NULL;
+    char device[32] = "";
+    if (!fai_on_cpu(x)) snprintf(device, sizeof device, "%s.", fa_device_text(fa_device_of_type(x->device.type, -1)));
+    return PyUnicode_FromFormat("torch.%s%sTensor", device, type_names[x->dtype]);
+}

@@ -1,0 +1,313 @@
+/* Seeds, devices, memory, threads, printing options: functions about the library and the machine. */
+#include "bind.h"
+
+#define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
+
+/* ---- Generator: one object with the library's fa_generator ---- */
+
+#define G(o) ((fa_generator *)(o))
+
+static PyObject *generator_make(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"device", NULL};
+    PyObject *device = NULL;
+    fa_device d = FA_CPU;
+    (void)type;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:Generator", names, &device)) return NULL;
+    if (device && !Py_IsNone(device) && !fapy_device_from(device, "Generator", "device", 1, &d)) return NULL;
+    const uint32_t mark = FAPY_MARK;
+    return fapy_take(fa_generator_new(d), mark);
+}
+
+static bool seed_from(PyObject *seed, uint64_t *out)
+{
+    PyObject *number = PyNumber_Index(seed);
+    if (!number) return false;
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    *out = overflow > 0 ? PyLong_AsUnsignedLongLong(number) : (uint64_t)value;
+    Py_DECREF(number);
+    if (overflow >= 0 && !PyErr_Occurred()) return true;
+    PyErr_Clear();
+    PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long long: a seed lies between -0x8000_0000_0000_0000 and 0xffff_ffff_ffff_ffff");
+    return false;
+}
+
+static PyObject *generator_manual_seed(PyObject *self, PyObject *seed)
+{
+    uint64_t value;
+    if (!seed_from(seed, &value)) return NULL;
+    return fa_generator_seed(G(self), value) ? Py_NewRef(self) : fapy_raise();
+}
+
+static PyObject *generator_seed(PyObject *self, PyObject *unused)
+{
+    uint64_t value;
+    (void)unused;
+    PyObject *bytes = PyObject_CallMethod(PyImport_ImportModule("os"), "urandom", "i", 8);
+    if (!bytes) return NULL;
+    memcpy(&value, PyBytes_AS_STRING(bytes), 8);
+    Py_DECREF(bytes);
+    return fa_generator_seed(G(self), value) ? PyLong_FromUnsignedLongLong(value) : fapy_raise();
+}
+
+static PyObject *generator_initial_seed(PyObject *self, PyObject *unused) { (void)unused; return PyLong_FromUnsignedLongLong(fa_initial_seed(G(self))); }
+static PyObject *generator_device(PyObject *self, void *unused) { (void)unused; return fapy_device_new(G(self)->device); }
+static void generator_dealloc(PyObject *self) { fai_end(self); }
+
+/* The state as a uint8 tensor: all that draws depend on. */
+static PyObject *generator_get_state(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const uint32_t mark = FAPY_MARK;
+    const fa_generator *g = G(self);
+    if (g->device.type == FA_DEVICE_CPU) return fapy_take(fa_from_data_with(&g->mt, FA_UINT8, FA_SHAPE(sizeof g->mt), NULL), mark);
+    const uint64_t both[] = {g->seed, g->offset};
+    return fapy_take(fa_from_data_with(both, FA_UINT8, FA_SHAPE(sizeof both), NULL), mark);
+}
+
+static PyObject *generator_set_state(PyObject *self, PyObject *state)
+{
+    fa_generator *g = G(self);
+    fai_mt19937 mt;
+    uint64_t both[2];
+    const bool cpu = g->device.type == FA_DEVICE_CPU;
+    const size_t bytes = cpu ? sizeof mt : sizeof both;
+    if (!fapy_tensor_check(state) || ((fa_tensor *)state)->dtype != FA_UINT8) return PyErr_SetString(PyExc_TypeError, "RNG state must be a torch.ByteTensor"), NULL;
+    if (((fa_tensor *)state)->numel != (int64_t)bytes) return PyErr_Format(PyExc_RuntimeError, "RNG state is wrong size: %lld bytes, expected %zu", (long long)((fa_tensor *)state)->numel, bytes);
+    if (!fa_to_data((fa_tensor *)state, cpu ? (void *)&mt : both, FA_UINT8)) return fapy_raise();
+    if (cpu && (mt.left < 0 || mt.left > 624 || mt.next > 624)) return PyErr_SetString(PyExc_RuntimeError, "RNG state is damaged: take it from get_state()"), NULL;
+    fai_generators_lock();
+    if (cpu) g->mt = mt;
+    else g->seed = both[0], g->offset = both[1];
+    fai_generators_unlock();
+    return Py_NewRef(self);
+}
+
+static PyMethodDef generator_methods[] = {
+    {"manual_seed", generator_manual_seed, METH_O, "manual_seed(seed)\n--\n\nStarts the sequence of random numbers that belongs to seed; returns the generator."},
+    {"seed", generator_seed, METH_NOARGS, "seed()\n--\n\nSeeds it from the system's randomness; returns the seed."},
+    {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed()\n--\n\nThe seed that it started from."},
+    {"get_state", generator_get_state, METH_NOARGS, "get_state()\n--\n\nAll that further numbers depend on, as a uint8 tensor."},
+    {"set_state", generator_set_state, METH_O, "set_state(new_state)\n--\n\nGoes on from what get_state gave."}, {0}};
+static PyGetSetDef generator_attributes[] = {{"device", generator_device, NULL, "Whose numbers it draws.", NULL}, {0}};
+PyTypeObject fapy_Generator = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula.Generator", .tp_basicsize = sizeof(fa_generator), .tp_flags = Py_TPFLAGS_DEFAULT,
+                               .tp_new = generator_make, .tp_dealloc = generator_dealloc, .tp_methods = generator_methods, .tp_getset = generator_attributes,
+                               .tp_doc = "Generator(device='cpu')\n--\n\nA source of random numbers with a seed of its own."};
+
+fa_generator *generator_of(const fapy_value *v)
+{
+    if (!v->given) return NULL;
+    if (Py_TYPE(v->as.o) == &fapy_Generator) return G(v->as.o);
+    return fai_fail(FA_ERR_TYPE, "generator", "argument 'generator' must be torch.Generator, not %s", Py_TYPE(v->as.o)->tp_name);
+}
+
+static PyObject *default_generator(PyObject *self, PyObject *device)
+{
+    fa_device d = FA_CPU;
+    (void)self;
+    if (!Py_IsNone(device) && !fapy_device_from(device, "default_generator", "device", 1, &d)) return NULL;
+    fa_generator *g = fa_default_generator(d);
+    return g ? Py_NewRef(g) : fapy_raise();
+}
+
+/* ---- seeds and devices ---- */
+
+static PyObject *manual_seed(PyObject *self, PyObject *seed)
+{
+    (void)self;
+    uint64_t bits;
+    if (!seed_from(seed, &bits)) return NULL;
+    fa_manual_seed(bits);
+    return fa_failed() ? fapy_raise() : Py_NewRef(Py_None);
+}
+
+static bool device_arg(PyObject *o, const char *function, fa_device *out)
+{
+    *out = FA_CUDA(-1);
+    return !o || Py_IsNone(o) || fapy_device_from(o, function, "device", 1, out);
+}
+
+static PyObject *device_count(PyObject *self, PyObject *type)
+{
+    fa_device d;
+    (void)self;
+    if (!device_arg(type, "device_count", &d)) return NULL;
+    return PyLong_FromLong(fa_device_count(d.type));
+}
+
+static PyObject *device_is_there(PyObject *self, PyObject *type)
+{
+    fa_device d;
+    (void)self;
+    if (!device_arg(type, "is_available", &d)) return NULL;
+    return PyBool_FromLong(fa_device_is_available(d.type));
+}
+
+static PyObject *accelerator(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    const fa_device d = fa_accelerator();
+    if (!d.type) Py_RETURN_NONE;
+    return fapy_device_new(d);
+}
+
+static PyObject *device_properties(PyObject *self, PyObject *device)
+{
+    fa_device d;
+    fa_device_properties p;
+    (void)self;
+    if (!device_arg(device, "get_device_properties", &d)) return NULL;
+    if (!fai_device_resolve(&d, "get_device_properties") || !fa_device_get_properties(d, &p)) return fapy_raise();
+    return Py_BuildValue("{s:s,s:K,s:i,s:i,s:i,s:i,s:i,s:O,s:s}", "name", p.name, "total_memory", (unsigned long long)p.total_memory, "multi_processor_count",
+                         p.multiprocessors, "max_threads_per_multi_processor", p.threads_per_multiprocessor, "warp_size", p.warp_size, "major", p.major,
+                         "minor", p.minor, "simulated", p.simulated ? Py_True : Py_False, "driver", p.driver);
+}
+
+static PyObject *current_device(PyObject *self, PyObject *type)
+{
+    fa_device d;
+    (void)self;
+    if (!device_arg(type, "current_device", &d)) return NULL;
+    d.index = -1;
+    if (!fai_device_resolve(&d, "current_device")) return fapy_raise();
+    return PyLong_FromLong(fa_current_device(d.type));
+}
+
+static PyObject *set_current_device(PyObject *self, PyObject *device)
+{
+    fa_device d;
+    (void)self;
+    if (!device_arg(device, "set_device", &d)) return NULL;
+    if (!fai_device_resolve(&d, "set_device") || !fa_set_current_device(d)) return fapy_raise();
+    Py_RETURN_NONE;
+}
+
+static PyObject *synchronize(PyObject *self, PyObject *device)
+{
+    fa_device d;
+    (void)self;
+    if (!device_arg(device, "synchronize", &d)) return NULL;
+    return fa_synchronize(d) ? Py_NewRef(Py_None) : fapy_raise();
+}
+
+static PyObject *empty_cache(PyObject *self, PyObject *device)
+{
+    fa_device d;
+    (void)self;
+    if (!device_arg(device, "empty_cache", &d)) return NULL;
+    if (fa_device_is_available(d.type) && !fa_empty_cache(d)) return fapy_raise();
+    Py_RETURN_NONE;
+}
+
+/* (allocated, reserved, peak allocated, peak reserved) in bytes; zeros where there is no device. */
+static PyObject *memory_use(PyObject *self, PyObject *device)
+{
+    fa_device d;
+    (void)self;
+    if (!device_arg(device, "memory_allocated", &d)) return NULL;
+    if (!fa_device_is_available(d.type)) return Py_BuildValue("iiii", 0, 0, 0, 0);
+    if (!fai_device_resolve(&d, "memory_allocated")) return fapy_raise();
+    return Py_BuildValue("KKKK", (unsigned long long)fa_memory_allocated(d), (unsigned long long)fa_memory_reserved(d),
+                         (unsigned long long)fa_max_memory_allocated(d), (unsigned long long)fa_max_memory_reserved(d));
+}
+
+static PyObject *reset_peak(PyObject *self, PyObject *device)
+{
+    fa_device d;
+    (void)self;
+    if (!device_arg(device, "reset_peak_memory_stats", &d) ) return NULL;
+    if (!fai_device_resolve(&d, "reset_peak_memory_stats")) return fapy_raise();
+    fa_reset_peak_memory_stats(d);
+    Py_RETURN_NONE;
+}
+
+static PyObject *mem_get_info(PyObject *self, PyObject *device)
+{
+    fa_device d;
+    uint64_t free_bytes, total;
+    (void)self;
+    if (!device_arg(device, "mem_get_info", &d)) return NULL;
+    if (!fai_device_resolve(&d, "mem_get_info") || !fa_memory_info(d, &free_bytes, &total)) return fapy_raise();
+    return Py_BuildValue("KK", (unsigned long long)free_bytes, (unsigned long long)total);
+}
+
+static PyObject *get_default_device(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return fapy_device_new(fa_default_device());
+}
+
+static PyObject *set_default_device(PyObject *self, PyObject *device)
+{
+    fa_device d = FA_CPU;
+    (void)self;
+    if (!Py_IsNone(device) && !fapy_device_from(device, "set_default_device", "device", 1, &d)) return NULL;
+    fa_set_default_device(d);
+    return fa_failed() ? fapy_raise() : Py_NewRef(Py_None);
+}
+
+static PyObject *get_default_dtype(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return fapy_dtype_new(fa_default_dtype());
+}
+
+static PyObject *set_default_dtype(PyObject *self, PyObject *dtype)
+{
+    fa_dtype d;
+    (void)self;
+    if (!fapy_dtype_from(dtype, "set_default_dtype", "d", 1, &d)) return NULL;
+    if (!fa_dtype_is_floating(d)) return PyErr_SetString(PyExc_TypeError, "only floating-point types are supported as the default type"), NULL;
+    fa_set_default_dtype(d);
+    return fa_failed() ? fapy_raise() : Py_NewRef(Py_None);
+}
+
+static PyObject *get_num_threads(PyObject *self, PyObject *unused) { (void)self, (void)unused; return PyLong_FromLong(fa_num_threads()); }
+static PyObject *set_num_threads(PyObject *self, PyObject *n)
+{
+    (void)self;
+    if (!PyLong_Check(n)) return PyErr_Format(PyExc_TypeError, "set_num_threads expects an int, but got %s", Py_TYPE(n)->tp_name);
+    const long threads = PyLong_AsLong(n);
+    if (threads <= 0) return PyErr_Occurred() ? NULL : (PyErr_SetString(PyExc_RuntimeError, "expected positive number of threads"), NULL);
+    fa_set_num_threads((int)threads);
+    Py_RETURN_NONE;
+}
+
+/* set_print(precision, threshold, edgeitems, linewidth, sci_mode): all given. */
+static PyObject *set_print(PyObject *self, PyObject *args)
+{
+    (void)self;
+    fa_print_options o = {.struct_size = sizeof o};
+    long long threshold;
+    if (!PyArg_ParseTuple(args, "iLiii", &o.precision, &threshold, &o.edgeitems, &o.linewidth, &o.sci_mode)) return NULL;
+    o.threshold = threshold;
+    fa_set_print_options(&o);
+    return fa_failed() ? fapy_raise() : Py_NewRef(Py_None);
+}
+
+static PyObject *instruction_set(PyObject *self, PyObject *unused) { (void)self, (void)unused; return PyUnicode_FromString(fa_instruction_set()); }
+
+PyMethodDef fapy_system_functions[] = {
+    {"_default_generator", default_generator, METH_O, NULL},
+    {"_manual_seed", manual_seed, METH_O, NULL},
+    {"_device_count", device_count, METH_O, NULL},
+    {"_device_is_available", device_is_there, METH_O, NULL},
+    {"_accelerator", accelerator, METH_NOARGS, NULL},
+    {"_device_properties", device_properties, METH_O, NULL},
+    {"_current_device", current_device, METH_O, NULL},
+    {"_set_device", set_current_device, METH_O, NULL},
+    {"_synchronize", synchronize, METH_O, NULL},
+    {"_empty_cache", empty_cache, METH_O, NULL},
+    {"_memory_use", memory_use, METH_O, NULL},
+    {"_reset_peak", reset_peak, METH_O, NULL},
+    {"_mem_get_info", mem_get_info, METH_O, NULL},
+    {"get_default_device", get_default_device, METH_NOARGS, "get_default_device()\n--\n\nWhere new tensors are made."},
+    {"set_default_device", set_default_device, METH_O, "set_default_device(device)\n--\n\nNew tensors are made there."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS, "get_default_dtype()\n--\n\nThe type of new floating-point tensors."},
+    {"set_default_dtype", set_default_dtype, METH_O, "set_default_dtype(d)\n--\n\nSets the type of new floating-point tensors."},
+    {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\nHow many threads compute."},
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)\n--\n\nSets how many threads compute; results do not depend on it."},
+    {"_set_print", set_print, METH_VARARGS, NULL},
+    {"_instruction_set", instruction_set, METH_NOARGS, NULL},
+    {0}};

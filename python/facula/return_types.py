@@ -1,0 +1,28 @@
+"""Results of several tensors, with names: max(x, dim) gives return_types.max(values=..., indices=...)."""
+from ._C import _names
+
+
+class _Result(tuple):
+    """A tuple whose parts have names, printed as torch prints it."""
+    __slots__ = ()
+    _fields = ()
+
+    def __new__(cls, parts):
+        return tuple.__new__(cls, parts)
+
+    def __repr__(self):
+        parts = ",\n".join(f"{name}={part!r}" for name, part in zip(self._fields, self))
+        return f"{_names}.return_types.{type(self).__name__}(\n{parts})"
+
+    def __reduce__(self):
+        return type(self), (tuple(self),)
+
+
+def _make(name, *fields):
+    parts = {field: property(lambda self, i=i: self[i]) for i, field in enumerate(fields)}
+    return type(name, (_Result,), {"__slots__": (), "_fields": fields, "__module__": f"{_names}.return_types", **parts})
+
+
+for _name in ("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"):
+    globals()[_name] = _make(_name, "values", "indices")
+aminmax = _make("aminmax", "min", "max")
