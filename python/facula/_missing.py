@@ -1,0 +1,141 @@
+"""What is not here says so: "torch.X is not in Facula", the nearest names, and whether it is planned.
+
+`attribute_of(name, lazy)` makes the __getattr__ of a module; `Finder` answers `import torch.X` for modules that are not
+there, and, in programs that run as PyTorch's, imports of packages that belong to PyTorch (torchvision and its kin).
+"""
+import difflib
+import importlib
+import sys
+
+# Name below torch: what to say of it. The longest entry that fits a name answers for it.
+PLANNED = "It is planned; it is not there yet."
+STATUS = {
+    "distributed": "Training over several processes is planned; it is not there yet. nn.DataParallel runs on several devices.",
+    "nn.parallel.DistributedDataParallel": "It is planned; it is not there yet. nn.DataParallel runs on several devices.",
+    "nn.parallel.distributed": "It is planned; it is not there yet. nn.DataParallel runs on several devices.",
+    "profiler": PLANNED,
+    "autograd.profiler": PLANNED,
+    "distributions": PLANNED,
+    "sparse": PLANNED,
+    "func": PLANNED,
+    "vmap": PLANNED,
+    "jit": "TorchScript is not planned: Facula runs every operation at once. Use the module or function itself.",
+    "fx": "Tracing into graphs is not planned: Facula runs every operation at once.",
+    "_dynamo": "Graph capture is not planned; torch.compile(f) returns f unchanged.",
+    "_inductor": "Graph capture is not planned; torch.compile(f) returns f unchanged.",
+    "export": "Graph capture is not planned. torch.save(model.state_dict(), path) writes what PyTorch can read.",
+    "onnx": "ONNX is not planned. torch.save(model.state_dict(), path) writes what PyTorch can read.",
+    "hub": "Facula downloads nothing. Load a file that you have with torch.load.",
+    "utils.model_zoo": "Facula downloads nothing. Load a file that you have with torch.load.",
+    "utils.cpp_extension": "PyTorch's C++ extensions cannot be loaded; docs/add-an-operator.md tells how an operator is added.",
+    "ops": "PyTorch's operator registry is not planned.",
+    "library": "PyTorch's operator registry is not planned; torch.autograd.Function makes operators in Python.",
+    "ao": "Quantization is not planned.",
+    "quantization": "Quantization is not planned.",
+    "package": "It is not planned.",
+    "nested": "Nested tensors are not planned; nn.utils.rnn has padding and packing.",
+}
+
+# Packages that stand on PyTorch's own insides or bring its data: (what it is, what to do).
+NEIGHBOURS = {
+    "torchvision": "torchvision is not part of Facula and is not installed here; data/digits.csv.gz comes with Facula, "
+                   "and images can be read with NumPy or Pillow.",
+    "torchaudio": "torchaudio is not part of Facula and is not installed here; wave files can be read with Python's wave module.",
+    "torchtext": "torchtext is not part of Facula and is not installed here; PyTorch's own was given up in 2024.",
+    "tensorboard": "tensorboard is not installed here: pip install tensorboard.",
+}
+
+
+def status(path):
+    """What to say of a name below torch, "" for names that nobody thought of."""
+    parts = path.split(".")
+    for n in range(len(parts), 0, -1):
+        said = STATUS.get(".".join(parts[:n]))
+        if said:
+            return said
+    return ""
+
+
+def message(module, name, known=()):
+    """The text for `module`.`name` (module: torch, torch.nn ... or facula ...)."""
+    path = (module + "." + name).partition(".")[2]
+    words = [f"module '{module}' has no attribute '{name}': {module}.{name} is not in Facula."]
+    said = status(path)
+    near = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 3, 0.7)
+    if said:
+        words.append(said)
+    if near:
+        words.append("Near names: " + ", ".join(f"{module}.{k}" for k in near) + ".")
+    if not said:
+        words.append(f"What there is: dir({module}).")
+    return " ".join(words)
+
+
+def attribute_of(module, lazy=()):
+    """A module's __getattr__: modules below it in `lazy` are imported when first asked for; the rest is not there."""
+    def __getattr__(name):
+        if name in lazy:
+            return importlib.import_module(module + "." + name)
+        if name.startswith("__") and name.endswith("__"):  # Python's own questions (__wrapped__, __path__ ...) get a short no
+            raise AttributeError(f"module '{module}' has no attribute '{name}'")
+        raise AttributeError(message(module, name, [*vars(sys.modules[module]), *lazy]))
+    return __getattr__
+
+
+def _only_asks():
+    """importlib.util.find_spec, which asks whether a module is there, gets None, not an error."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("importlib", "_frozen_importlib")):
+        if frame.f_code.co_name == "find_spec" and frame.f_globals["__name__"] == "importlib.util":
+            return True
+        frame = frame.f_back
+    return False
+
+
+class Finder:
+    """The last finder: what no other has found. It finds nothing either, but says why."""
+
+    def __init__(self, as_torch):
+        self.as_torch = as_torch
+
+    def find_spec(self, fullname, path=None, target=None):
+        top, _, below = fullname.partition(".")
+        if top in ("torch", "facula") and below and sys.modules.get(top) is sys.modules.get("facula"):
+            text = f"No module named '{fullname}': {fullname} is not in Facula. {status(below)}".rstrip()
+        elif fullname in NEIGHBOURS and self.as_torch:
+            text = f"No module named '{fullname}': {NEIGHBOURS[fullname]}"
+        else:
+            return None
+        if _only_asks():
+            return None
+        raise ModuleNotFoundError(text, name=fullname)
+
+
+def install():
+    """Once, at the end of the package's own import."""
+    if not any(isinstance(f, Finder) for f in sys.meta_path):
+        sys.meta_path.append(Finder(getattr(sys, "_facula_names", "") == "torch"))
+
+
+def say_neighbours():
+    """Imports of torchvision and its kin are explained too, from now on (%load_ext facula)."""
+    for finder in sys.meta_path:
+        if isinstance(finder, Finder):
+            finder.as_torch = True
+
+
+_compile_noted = False
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False, name=None):
+    """torch.compile: returns `model` itself. Facula runs every operation at once, and says so once."""
+    global _compile_noted
+    if not _compile_noted and not disable:
+        import warnings
+        _compile_noted = True
+        warnings.warn("torch.compile: Facula runs every operation at once; the function or module is returned unchanged", stacklevel=2)
+    if model is None:
+        return lambda f: f
+    if not callable(model):
+        raise TypeError(f"compile(): argument 'model' must be callable, not {type(model).__name__}")
+    return model
