@@ -27,6 +27,8 @@ STATUS = {
     "onnx": "ONNX is not planned. torch.save(model.state_dict(), path) writes what PyTorch can read.",
     "hub": "Facula downloads nothing. Load a file that you have with torch.load.",
     "utils.model_zoo": "Facula downloads nothing. Load a file that you have with torch.load.",
+    "utils.tensorboard": "TensorBoard's event files are not written: print the numbers, or write them to a CSV file.",
+    "utils.benchmark": "Python's timeit measures; torch.cuda.synchronize() waits for a device.",
     "utils.cpp_extension": "PyTorch's C++ extensions cannot be loaded; docs/add-an-operator.md tells how an operator is added.",
     "ops": "PyTorch's operator registry is not planned.",
     "library": "PyTorch's operator registry is not planned; torch.autograd.Function makes operators in Python.",
