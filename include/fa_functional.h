@@ -79,6 +79,29 @@ FA_API fa_tensor *fa_rpow_scalar(fa_tensor *x, fa_scalar s); /* s to the power x
 #define fa_rpow_scalar(x, s) fa_rpow_scalar((x), FA_NUM(s))
 #endif
 
+/* ---- Random choices whose law is in tensors; generator NULL: the device's. On the CPU torch's numbers, bit for bit. No derivatives. ---- */
+/* n places in each row of p [k] or [rows, k], as often as p says: int64 [n] or [rows, n]. p need not sum to 1. */
+FA_API fa_tensor *fa_multinomial(fa_tensor *p, int64_t n, bool replacement, fa_generator *generator);
+FA_API fa_tensor *fa_bernoulli(fa_tensor *p, fa_generator *generator); /* 1 with the probability that p gives for each element, else 0 */
+FA_API fa_tensor *fa_normal(fa_tensor *mean, fa_tensor *std, fa_generator *generator); /* of their broadcast shape */
+FA_API fa_tensor *fa_normal_mean(fa_tensor *mean, double std, fa_generator *generator);
+FA_API fa_tensor *fa_normal_std(double mean, fa_tensor *std, fa_generator *generator);
+FA_API fa_tensor *fa_exponential_(fa_tensor *t, double lambda, fa_generator *generator);
+FA_API fa_tensor *fa_random_(fa_tensor *t, fa_generator *generator); /* 0 to the largest whole number that the type holds exactly */
+FA_API fa_tensor *fa_random_range_(fa_tensor *t, int64_t low, int64_t high, fa_generator *generator); /* whole numbers in [low, high) */
+
+/* ---- Comparing whole tensors: true, false, or false after an error ---- */
+FA_API bool fa_equal(fa_tensor *a, fa_tensor *b);    /* the same shape and elements */
+FA_API bool fa_allclose(fa_tensor *a, fa_tensor *b, double rtol, double atol, bool equal_nan); /* all elements by fa_isclose */
+
+/* ---- Several tensors together ---- */
+/* Each 1-d tensor spread over the grid of all; indexing "ij" or "xy" (the first two exchanged). Returns how many, -1 after an error. */
+FA_API int fa_meshgrid(fa_tensor *const *tensors, int n, const char *indexing, fa_tensor **parts, int room);
+/* All broadcast to one shape: views. Returns how many, -1 after an error. */
+FA_API int fa_broadcast_tensors(fa_tensor *const *tensors, int n, fa_tensor **parts, int room);
+/* t, as if it had one dimension, with src written (or added) at index */
+FA_API fa_tensor *fa_put_(fa_tensor *t, fa_tensor *index, fa_tensor *src, bool accumulate);
+
 #ifdef __cplusplus
 }
 #endif

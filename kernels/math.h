@@ -50,6 +50,7 @@ FN float fa_isfinite_f32(float x) { return fa_abs_f32(x) < FA_INFINITY ? 1.0f : 
 /* NaN wins; written so that a chain of maxima waits for one comparison and one select */
 FN float fa_max_f32(float x, float y) { return y == y && !(x <= y) ? x : y; }
 FN float fa_min_f32(float x, float y) { return y == y && !(x >= y) ? x : y; }
+FN float fa_signbit_f32(float x) { return fa_f32_bits(x) >> 31 ? 1.0f : 0.0f; }
 FN float fa_copysign_f32(float x, float s) {
     return fa_bits_f32((fa_f32_bits(x) & 0x7fffffffu) | (fa_f32_bits(s) & 0x80000000u));
 }
@@ -365,6 +366,28 @@ FN float fa_erfc_f32(float x) {
     return a < 0.92f ? 1.0f - fa_erf_f32(x) : x < 0.0f ? 2.0f - y : y;
 }
 
+/* A polynomial in -log(1 - x^2), for the middle and for the ends (M. Giles, Approximating the erfinv function). */
+FN float fa_erfinv_f32(float x) {
+    float a = fa_abs_f32(x), w = -fa_log_f32((1.0f - a) * (1.0f + a)), near = w - 2.5f, far = fa_sqrt_f32(w) - 3.0f;
+    float p = fa_fma_f32(2.81022636e-08f, near, 3.43273939e-07f);
+    p = fa_fma_f32(p, near, -3.5233877e-06f);
+    p = fa_fma_f32(p, near, -4.39150654e-06f);
+    p = fa_fma_f32(p, near, 0.00021858087f);
+    p = fa_fma_f32(p, near, -0.00125372503f);
+    p = fa_fma_f32(p, near, -0.00417768164f);
+    p = fa_fma_f32(p, near, 0.246640727f);
+    p = fa_fma_f32(p, near, 1.50140941f);
+    float q = fa_fma_f32(-0.000200214257f, far, 0.000100950558f);
+    q = fa_fma_f32(q, far, 0.00134934322f);
+    q = fa_fma_f32(q, far, -0.00367342844f);
+    q = fa_fma_f32(q, far, 0.00573950773f);
+    q = fa_fma_f32(q, far, -0.0076224613f);
+    q = fa_fma_f32(q, far, 0.00943887047f);
+    q = fa_fma_f32(q, far, 1.00167406f);
+    q = fa_fma_f32(q, far, 2.83297682f);
+    return a < 1.0f ? (w < 5.0f ? p : q) * x : a == 1.0f ? fa_copysign_f32(FA_INFINITY, x) : FA_NAN;
+}
+
 /* ---- powers ---- */
 /* log2(m) of m in [sqrt(1/2), sqrt(2)) as high + low, from s = (m - 1) / (m + 1); then y (e + log2 m) as high + low. */
 FN float fa_pow_f32(float x, float y) {
@@ -465,6 +488,33 @@ FN double fa_isinf_f64(double x) { return fabs(x) == (double)FA_INFINITY ? 1.0 :
 FN double fa_isfinite_f64(double x) { return fabs(x) < (double)FA_INFINITY ? 1.0 : 0.0; }
 FN double fa_max_f64(double x, double y) { return y == y && !(x <= y) ? x : y; }
 FN double fa_min_f64(double x, double y) { return y == y && !(x >= y) ? x : y; }
+FN double fa_signbit_f64(double x) { return fa_f64_bits(x) >> 63 ? 1.0 : 0.0; }
+FN double fa_copysign_f64(double x, double s) {
+    return fa_bits_f64((fa_f64_bits(x) & 0x7fffffffffffffffull) | (fa_f64_bits(s) & 0x8000000000000000ull));
+}
+/* The float polynomial, then Newton's steps from the side where nothing cancels. */
+FN double fa_erfinv_f64(double x) {
+    const double a = fabs(x);
+    if (!(a < 1.0)) return a == 1.0 ? fa_copysign_f64((double)FA_INFINITY, x) : (double)FA_NAN;
+    double w = -log((1.0 - a) * (1.0 + a)), y;
+    if (w < 5.0) {
+        w -= 2.5;
+        y = 2.81022636e-08 * w + 3.43273939e-07;
+        y = (((y * w - 3.5233877e-06) * w - 4.39150654e-06) * w + 0.00021858087) * w - 0.00125372503;
+        y = ((y * w - 0.00417768164) * w + 0.246640727) * w + 1.50140941;
+    } else {
+        w = sqrt(w) - 3.0;
+        y = -0.000200214257 * w + 0.000100950558;
+        y = (((y * w + 0.00134934322) * w - 0.00367342844) * w + 0.00573950773) * w - 0.0076224613;
+        y = ((y * w + 0.00943887047) * w + 1.00167406) * w + 2.83297682;
+    }
+    y *= a;
+    for (int step = 0; step < 2; ++step) {
+        const double off = a < 0.5 ? a - erf(y) : erfc(y) - (1.0 - a);
+        y += off * (0.886226925452758014 * exp(y * y));
+    }
+    return fa_copysign_f64(y, x);
+}
 FN double fa_mod_f64(double x, double y) {
     double r = fmod(x, y);
     return r != 0.0 && (r < 0.0) != (y < 0.0) ? r + y : r;
@@ -496,6 +546,20 @@ FN fa_i64 fa_isinf_i64(fa_i64 x) { return 0 * x; }
 FN fa_i64 fa_isfinite_i64(fa_i64 x) { return 0 * x + 1; }
 FN fa_i64 fa_max_i64(fa_i64 x, fa_i64 y) { return x > y ? x : y; }
 FN fa_i64 fa_min_i64(fa_i64 x, fa_i64 y) { return x < y ? x : y; }
+FN fa_i64 fa_signbit_i64(fa_i64 x) { return x < 0; }
+FN fa_i64 fa_gcd_i64(fa_i64 x, fa_i64 y) {
+    fa_u64 a = (fa_u64)fa_abs_i64(x), b = (fa_u64)fa_abs_i64(y);
+    while (b != 0) {
+        const fa_u64 rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return (fa_i64)a;
+}
+FN fa_i64 fa_lcm_i64(fa_i64 x, fa_i64 y) {
+    const fa_i64 divisor = fa_gcd_i64(x, y);
+    return divisor == 0 ? 0 : fa_abs_i64(fa_mul_i64(fa_div_i64(x, divisor), y));
+}
 FN fa_i64 fa_bit_and_i64(fa_i64 x, fa_i64 y) { return x & y; }
 FN fa_i64 fa_bit_or_i64(fa_i64 x, fa_i64 y) { return x | y; }
 FN fa_i64 fa_bit_xor_i64(fa_i64 x, fa_i64 y) { return x ^ y; }

@@ -41,6 +41,9 @@ static inline fa_tensor *fai_widened(fa_tensor *x) {
     return x && (x->dtype == FA_FLOAT16 || x->dtype == FA_BFLOAT16) ? fa_to_dtype(x, FA_FLOAT32) : x;
 }
 
+/* order.c */
+bool fai_no_bool(const char *op, const char *kernel, const fa_tensor *x);
+
 /* losses.c */
 bool fai_check_reduction(const char *op, const char *reduction);
 fa_tensor *fai_reduce_loss(fa_tensor *loss, const char *reduction); /* "none" gives loss itself */

@@ -4,6 +4,12 @@
 #include <fa_functional.h>
 #include <math.h>
 
+/* Whether a bool has a place in it: torch has no such kernels. */
+bool fai_no_bool(const char *op, const char *kernel, const fa_tensor *x) {
+    if (x->dtype != FA_BOOL) return true;
+    return fai_fail(FA_ERR_UNSUPPORTED, op, "\"%s\" not implemented for 'Bool': fa_cast(x, FA_UINT8)", kernel);
+}
+
 /* A dimension to go along, checked; a tensor without dimensions counts as one of size 1. */
 static bool begin(const char *op, fa_tensor *x, int64_t dim, int *at, int64_t *size) {
     if (!fai_begin1(op, "x", x) || !fai_wrap_dim(op, dim, x->ndim, at)) return false;
@@ -50,10 +56,12 @@ fa_tensor *fa_kthvalue(fa_tensor *x, int64_t k, int64_t dim, bool keepdim, fa_te
     int at;
     int64_t size;
     fa_tensor *places = NULL;
-    if (!begin_filled(op, x, dim, &at, &size)) return NULL;
+    if (!begin_filled(op, x, dim, &at, &size) || !fai_no_bool(op, "kthvalue_cpu", x)) return NULL;
     if (k < 1 || k > size)
-        return fai_fail(FA_ERR_RUNTIME, op, "selected index k out of range: k is %lld, dimension %d has %lld elements, and k counts from 1",
-                        (long long)k, at, (long long)size);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "kthvalue(): selected number k out of range for dimension %d: k is %lld, there are %lld elements, and k "
+                        "counts from 1",
+                        at, (long long)k, (long long)size);
     FA_SCOPE;
     fa_tensor *line = at_least_1d(x), *values = fa_topk(line, k, at, false, &places);
     values = fa_narrow(values, at, k - 1, 1), places = fa_narrow(places, at, k - 1, 1);
@@ -89,7 +97,7 @@ static fa_tensor *median_places(fa_tensor *x, int dim, bool skip_nan) {
 static fa_tensor *median_dim(const char *op, fa_tensor *x, int64_t dim, bool keepdim, bool skip_nan, fa_tensor **indices) {
     int at;
     int64_t size;
-    if (!begin_filled(op, x, dim, &at, &size)) return NULL;
+    if (!begin_filled(op, x, dim, &at, &size) || !fai_no_bool(op, "median_out", x)) return NULL;
     FAI_CALLED(op);
     FA_SCOPE;
     fa_tensor *line = at_least_1d(x), *places;
@@ -109,13 +117,11 @@ fa_tensor *fa_nanmedian_dim(fa_tensor *x, int64_t dim, bool keepdim, fa_tensor *
 
 /* Over all elements; of none it is NaN. */
 static fa_tensor *median(const char *op, fa_tensor *x, bool skip_nan) {
+    if (!fai_no_bool(op, "median_cpu", x)) return NULL;
     FAI_CALLED(op);
     FA_NO_GRAD;
     FA_SCOPE;
-    if (x->numel == 0) {
-        const fa_scalar nothing = fai_is_float(x->dtype) ? fa_scalar_of_float(NAN) : fa_scalar_of_int(INT64_MIN);
-        return fa_keep(fa_full(FA_SHAPE_0D, nothing, .dtype = (fa_dtype)x->dtype, .device = x->device));
-    }
+    if (x->numel == 0) return fa_keep(fa_cast(fa_full(FA_SHAPE_0D, (double)NAN, .device = x->device), (fa_dtype)x->dtype));
     return fa_keep(median_dim(op, fa_reshape(x, FA_SHAPE(-1)), 0, false, skip_nan, NULL));
 }
 
@@ -159,6 +165,7 @@ fa_tensor *fa_mode(fa_tensor *x, int64_t dim, bool keepdim, fa_tensor **indices)
 
 fa_tensor *fa_bucketize(fa_tensor *x, fa_tensor *boundaries, bool right, bool out_int32) {
     if (!fai_begin2("bucketize", "x", x, "boundaries", boundaries)) return NULL;
+    if (!fai_no_bool("bucketize", "searchsorted_out_cpu", boundaries)) return NULL;
     FAI_CALLED("bucketize");
     if (boundaries->ndim != 1)
         return fai_fail(FA_ERR_RUNTIME, "bucketize", "boundaries tensor must be 1 dimension, but got dim(%d)", boundaries->ndim);

@@ -60,7 +60,7 @@ static bool sort_keys(const char *op, fa_tensor *keys, int64_t bound, fa_tensor 
 /* ---- accumulation ---- */
 
 static bool accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *keys, fa_tensor *order, const fai_columns *c,
-                       const int64_t numbers[3]) {
+                       const int64_t numbers[4]) {
     fa_tensor *operands[4] = {out, src, keys, order};
     fa_plan plan;
     fai_plan_begin(&plan);
@@ -73,16 +73,15 @@ static bool accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor
         plan.view[0].stride[d] = c->out[d], plan.view[1].stride[d] = c->src[d];
         plan.n[1] *= c->size[d];
     }
-    plan.n[2] = numbers[0], plan.n[3] = numbers[1], plan.n[4] = numbers[2];
+    plan.n[2] = numbers[0], plan.n[3] = numbers[1], plan.n[4] = numbers[2], plan.n[5] = numbers[3];
     if (plan.n[1] == 0) return true;
     plan.numel = plan.n[0] * plan.n[1];
     plan.groups = fai_groups(order ? plan.numel : plan.n[1], 256);
     return fai_run(FAI_K_index_accumulate_f32 + fai_compute(out->dtype), &plan, operands, 4, op);
 }
 
-bool fai_accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *keys, const fai_columns *columns, int64_t src_step,
-                    int64_t out_step, int64_t skip, int64_t bound) {
-    const int64_t numbers[3] = {src_step, out_step, skip};
+static bool accumulate_by(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *keys, const fai_columns *columns,
+                          const int64_t numbers[4], int64_t bound) {
     const bool rounds = out->dtype == FA_FLOAT16 || out->dtype == FA_BFLOAT16; /* every sum is made in float32 and rounded once */
     fa_tensor *sorted, *order;
     if (keys->numel == 0) return true;
@@ -95,10 +94,15 @@ bool fai_accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *k
     return sort_keys(op, keys, bound, &sorted, &order) && accumulate(op, out, src, sorted, order, columns, numbers);
 }
 
+bool fai_accumulate(const char *op, fa_tensor *out, fa_tensor *src, fa_tensor *keys, const fai_columns *columns, int64_t src_step,
+                    int64_t out_step, int64_t skip, int64_t bound) {
+    return accumulate_by(op, out, src, keys, columns, (const int64_t[4]){src_step, out_step, skip, 0}, bound);
+}
+
 /* ---- operators ---- */
 
-fa_tensor *fai_scatter_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src) {
-    const char *op = "scatter_add";
+/* how: 0 added, 1 multiplied, 2 the largest, 3 the smallest (kernels/accumulate.k.h). */
+static fa_tensor *scatter_by(const char *op, fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src, int how) {
     int at;
     if (!fai_wrap_dim(op, dim, x->ndim, &at) || !fai_check_same_type(op, x, src)) return NULL;
     FA_SCOPE;
@@ -114,7 +118,16 @@ fa_tensor *fai_scatter_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, 
     fa_tensor *part = fai_view(op, from, places->ndim, places->size, from->stride, from->offset);
     if (!keys || !part || !(part = fai_contiguous(op, part))) return NULL;
     if (!fai_index_offsets(op, keys, places, places->stride, &place, false, base)) return NULL;
-    return fai_accumulate(op, line, part, keys, &one, 1, 1, -1, line->numel) ? fa_keep(out) : NULL;
+    return accumulate_by(op, line, part, keys, &one, (const int64_t[4]){1, 1, -1, how}, line->numel) ? fa_keep(out) : NULL;
+}
+
+fa_tensor *fai_scatter_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src) {
+    return scatter_by("scatter_add", x, dim, index, src, 0);
+}
+fa_tensor *fai_scatter_join_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor *src, int64_t how) {
+    if (how < 1 || how > 3)
+        return fai_fail(FA_ERR_VALUE, "scatter_join", "argument 'how' is %lld; 1 multiplies, 2 takes the largest, 3 the smallest", (long long)how);
+    return scatter_by("scatter_reduce", x, dim, index, src, (int)how);
 }
 
 /* The checked rows that a vector or any index tensor names, as int64 without gaps. */

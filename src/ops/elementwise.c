@@ -207,7 +207,7 @@ static bool refuse_type(const char *op, int loop, fa_dtype dtype, const char *al
 /* A bool takes no part in a subtraction, nor is it shifted or divided with a remainder. */
 static bool bools_pass(const char *op, int loop, fai_types types, bool checks_zero, int n, const fai_operand *operands, fa_dtype common)
 {
-    const bool shifts = loop == FAI_ROW_bitwise_left_shift || loop == FAI_ROW_bitwise_right_shift;
+    const bool shifts = loop == FAI_ROW_bitwise_left_shift || loop == FAI_ROW_bitwise_right_shift || loop == FAI_ROW_gcd || loop == FAI_ROW_lcm;
     if (common == FA_BOOL && (types == FAI_TYPES_NUMBER || checks_zero || shifts)) return refuse_type(op, loop, common, "numbers, no bools");
     for (int k = 0; k < n && loop == FAI_ROW_sub; k++) {
         const fai_operand *x = &operands[k];

@@ -128,6 +128,8 @@ fa_tensor *fai_sort_forward(fa_tensor *x, int64_t dim, bool descending, fa_tenso
 fa_tensor *fai_topk_forward(fa_tensor *x, int64_t k, int64_t dim, bool largest, fa_tensor **indices) {
     int at;
     if (!fai_wrap_dim("topk", dim, x->ndim, &at)) return NULL;
+    if (x->dtype == FA_BOOL)
+        return fai_fail(FA_ERR_RUNTIME, "topk", "topk does not support bool dtypes on CPU, nor on other devices: fa_cast(x, FA_UINT8)");
     const int64_t size = x->ndim ? x->size[at] : 1;
     if (k < 0 || k > size)
         return fai_fail(FA_ERR_RUNTIME, "topk",
@@ -187,13 +189,10 @@ fa_tensor *fai_logcumsumexp_forward(fa_tensor *x, int64_t dim) {
 static bool check_search(const fa_tensor *sorted, const fa_tensor *values) {
     const char *op = "searchsorted";
     char there[160], wanted[160];
+    if (sorted->dtype == FA_BOOL && values->dtype == FA_BOOL)
+        return fai_fail(FA_ERR_UNSUPPORTED, op, "\"searchsorted_out_cpu\" not implemented for 'Bool': fa_cast(values, FA_UINT8)");
     if (sorted->ndim == 0)
         return fai_fail(FA_ERR_RUNTIME, op, "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension");
-    if (sorted->dtype != values->dtype)
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary "
-                        "tensor dtype %s and input value tensor dtype %s: fa_cast one of them.",
-                        fa_dtype_name((fa_dtype)sorted->dtype), fa_dtype_name((fa_dtype)values->dtype));
     bool fits = sorted->ndim == 1 || sorted->ndim == values->ndim;
     for (int d = 0; fits && d < sorted->ndim - 1; d++) fits = sorted->size[d] == values->size[d];
     if (fits) return true;
@@ -209,7 +208,9 @@ fa_tensor *fai_searchsorted_forward(fa_tensor *sorted, fa_tensor *values, bool r
     const char *op = "searchsorted";
     if (!check_search(sorted, values)) return NULL;
     FA_SCOPE;
-    fa_tensor *rows = fai_contiguous(op, sorted), *wanted = fai_contiguous(op, values);
+    const fa_dtype common = fa_promote_types((fa_dtype)sorted->dtype, (fa_dtype)values->dtype);
+    fa_tensor *rows = fai_cast(op, sorted, common), *wanted = fai_cast(op, values, common);
+    rows = rows ? fai_contiguous(op, rows) : NULL, wanted = wanted ? fai_contiguous(op, wanted) : NULL;
     fa_tensor *out = rows && wanted ? fai_empty(op, out_int32 ? FA_INT32 : FA_INT64, values->device, values->ndim, values->size) : NULL;
     if (!out || out->numel == 0) return fa_keep(out);
     fa_tensor *operands[3] = {out, rows, wanted};
@@ -220,5 +221,5 @@ fa_tensor *fai_searchsorted_forward(fa_tensor *sorted, fa_tensor *values, bool r
     plan.n[0] = out->numel, plan.n[1] = sorted->size[sorted->ndim - 1], plan.n[3] = right;
     plan.n[2] = sorted->ndim == 1 ? out->numel : values->size[values->ndim - 1];
     plan.groups = fai_groups(out->numel, 256);
-    return fai_run(FAI_K_search_f32 + fai_compute(sorted->dtype), &plan, operands, 3, op) ? fa_keep(out) : NULL;
+    return fai_run(FAI_K_search_f32 + fai_compute(common), &plan, operands, 3, op) ? fa_keep(out) : NULL;
 }

@@ -1,5 +1,6 @@
 /* Operators by name, and the inputs of the golden file's cases. */
 #include "calls.h"
+#include <fa_functional.h>
 #include <fa_ops.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,16 @@ static fa_tensor *make_zeros_like(const golden_arg *a) { return fa_zeros_like(a[
 static fa_tensor *make_ones_like(const golden_arg *a) { return fa_ones_like(a[0].tensor); }
 static fa_tensor *make_full_like(const golden_arg *a) { return fa_full_like(a[0].tensor, a[1].scalar); }
 
+static fa_tensor *draw_multinomial(const golden_arg *a) { return fa_multinomial(a[0].tensor, a[1].i, a[2].i != 0, NULL); }
+static fa_tensor *draw_bernoulli(const golden_arg *a) { return fa_bernoulli(a[0].tensor, NULL); }
+static fa_tensor *draw_normal(const golden_arg *a) { return fa_normal(a[0].tensor, a[1].tensor, NULL); }
+static fa_tensor *draw_normal_mean(const golden_arg *a) { return fa_normal_mean(a[0].tensor, a[1].f, NULL); }
+static fa_tensor *draw_normal_std(const golden_arg *a) { return fa_normal_std(a[0].f, a[1].tensor, NULL); }
+static fa_tensor *draw_exponential(const golden_arg *a) { return fa_exponential_(a[0].tensor, a[1].f, NULL); }
+static fa_tensor *draw_random(const golden_arg *a) { return fa_random_(a[0].tensor, NULL); }
+static fa_tensor *draw_random_range(const golden_arg *a) { return fa_random_range_(a[0].tensor, a[1].i, a[2].i, NULL); }
+static fa_tensor *put(const golden_arg *a) { return fa_put_(a[0].tensor, a[1].tensor, a[2].tensor, a[3].i != 0); }
+
 /* The last argument, "*", is the case's element type. */
 static const golden_call making_calls[] = {
     {"zeros", 2, {"shape", "*"}, make_zeros},
@@ -39,6 +50,15 @@ static const golden_call making_calls[] = {
     {"zeros_like", 1, {"x"}, make_zeros_like},
     {"ones_like", 1, {"x"}, make_ones_like},
     {"full_like", 2, {"x", "value"}, make_full_like},
+    {"multinomial", 3, {"p", "n", "replacement"}, draw_multinomial},
+    {"bernoulli", 1, {"p"}, draw_bernoulli},
+    {"normal", 2, {"mean", "std"}, draw_normal},
+    {"normal_mean", 2, {"mean", "std"}, draw_normal_mean},
+    {"normal_std", 2, {"mean", "std"}, draw_normal_std},
+    {"exponential_", 2, {"t", "lambda"}, draw_exponential},
+    {"random_", 1, {"t"}, draw_random},
+    {"random_range_", 3, {"t", "low", "high"}, draw_random_range},
+    {"put_", 4, {"t", "index", "src", "accumulate"}, put},
 };
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))

@@ -4,6 +4,7 @@
 #define REAL      float
 #define FA_F32    1
 #include "vector.h"
+#include "../../../../kernels/math.h"
 #include "accumulate_real.h"
 #include "forget.h"
 

@@ -44,11 +44,23 @@ INLINE REAL N(add_wrapping)(REAL a, REAL b) {
 #endif
 }
 
+/* By plan.n[5]: 0 added, 1 multiplied, 2 the largest, 3 the smallest. */
+INLINE REAL N(join_by)(REAL a, REAL b, int64_t how) {
+    if (how == 2) return N(fa_max)(a, b);
+    if (how == 3) return N(fa_min)(a, b);
+#ifdef FA_I64
+    if (how == 1) return (REAL)((fa_u64)a * (fa_u64)b);
+#else
+    if (how == 1) return a * b;
+#endif
+    return N(add_wrapping)(a, b);
+}
+
 /* One run of columns: every position in order. */
 static void N(accumulate_run)(const accumulate_job *job, int64_t to, int64_t from, int64_t run) {
     const fa_plan *plan = job->plan;
     const int out_type = plan->view[0].dtype, src_type = plan->view[1].dtype;
-    const bool plain = out_type == OWN_TYPE && src_type == OWN_TYPE;
+    const bool plain = out_type == OWN_TYPE && src_type == OWN_TYPE && plan->n[5] == 0;
     for (int64_t p = 0; p < plan->n[0]; p++) {
         const int64_t key = job->keys[p];
         if (key == plan->n[4]) continue;
@@ -60,7 +72,7 @@ static void N(accumulate_run)(const accumulate_job *job, int64_t to, int64_t fro
         } else
             for (int64_t j = 0; j < run; j++)
                 STORE(job->out, out_type, at + j,
-                      N(add_wrapping)(LOAD(job->out, out_type, at + j), LOAD(job->src, src_type, source + j)));
+                      N(join_by)(LOAD(job->out, out_type, at + j), LOAD(job->src, src_type, source + j), plan->n[5]));
     }
 }
 
@@ -71,7 +83,7 @@ static void N(accumulate_segments)(const accumulate_job *job, int64_t to, int64_
         const int64_t key = job->keys[p], at = to + key * plan->n[3];
         REAL sum = key == plan->n[4] ? 0 : LOAD(job->out, plan->view[0].dtype, at);
         for (; p < plan->n[0] && job->keys[p] == key; p++)
-            sum = N(add_wrapping)(sum, LOAD(job->src, plan->view[1].dtype, from + job->positions[p] * plan->n[2]));
+            sum = N(join_by)(sum, LOAD(job->src, plan->view[1].dtype, from + job->positions[p] * plan->n[2]), plan->n[5]);
         if (key != plan->n[4]) STORE(job->out, plan->view[0].dtype, at, sum);
     }
 }

@@ -6,17 +6,19 @@
 
 enum { SHORT = 256, STACK_WORDS = 2 * SHORT * 2, HEAD_BITS = 11, HEADS = 1 << HEAD_BITS };
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 /* ---- keys ---- */
 
 /* Bits of a floating number, in order: negative ones are turned over; both zeros are one, NaN is the largest. */
-static inline uint64_t float_key(uint64_t bits, int width, uint64_t infinity) {
+ALWAYS_INLINE uint64_t float_key(uint64_t bits, int width, uint64_t infinity) {
     const uint64_t sign = 1ull << (width - 1), all = sign | (sign - 1);
     if ((bits & ~sign) > infinity) return all;
     if (bits == sign) bits = 0;
     return bits & sign ? ~bits & all : bits | sign;
 }
 
-static inline uint64_t key_of(const char *x, int dtype, int64_t i) {
+ALWAYS_INLINE uint64_t key_of(const char *x, int dtype, int64_t i) {
     switch (dtype) {
     case FA_T_BOOL: return ((const uint8_t *)x)[i] != 0;
     case FA_T_UINT8: return ((const uint8_t *)x)[i];
@@ -46,12 +48,22 @@ typedef struct order_job {
     uint64_t flip; /* all bits of a key where the largest is first */
 } order_job;
 
+/* Loops over keys, with the commonest type known to the compiler. */
+#define FOR_DTYPE(job, call) ((job)->dtype == FA_T_FLOAT32 ? call(FA_T_FLOAT32) : call((job)->dtype))
+
+ALWAYS_INLINE int count_heads(const order_job *job, const char *x, int64_t n, uint32_t *count, int dtype) {
+    const int shift = job->bits > HEAD_BITS ? job->bits - HEAD_BITS : 0;
+    for (int64_t i = 0; i < n; i++) count[(key_of(x, dtype, i) ^ job->flip) >> shift]++;
+    return 0;
+}
+
 /* The keys' head decides first: of the places asked for none lies behind the head that is returned. */
 static uint64_t last_head(const order_job *job, const char *x, int64_t n, int64_t wanted) {
     uint32_t count[HEADS] = {0};
-    const int shift = job->bits > HEAD_BITS ? job->bits - HEAD_BITS : 0;
-    for (int64_t i = 0; i < n; i++) count[(key_of(x, job->dtype, i) ^ job->flip) >> shift]++;
     int64_t seen = 0;
+#define COUNT(dtype) count_heads(job, x, n, count, dtype)
+    (void)FOR_DTYPE(job, COUNT);
+#undef COUNT
     for (uint64_t head = 0; head < HEADS; head++)
         if ((seen += count[head]) >= wanted) return head;
     return HEADS;

@@ -51,20 +51,23 @@ static PAIR *PAIRS(radix_sort)(PAIR *a, PAIR *b, int64_t n, int bits) {
     return a;
 }
 
-/* The pairs of a row that may be among the first `wanted` ones; returns how many there are. */
-static int64_t PAIRS(take_pairs)(const order_job *job, const char *x, int64_t n, int64_t wanted, PAIR *a) {
-    if (wanted > n / 4 || n <= SHORT) {
-        for (int64_t i = 0; i < n; i++) a[i] = PAIR_OF(key_of(x, job->dtype, i) ^ job->flip, i);
-        return n;
-    }
-    const uint64_t last = last_head(job, x, n, wanted);
+ALWAYS_INLINE int64_t PAIRS(take_below)(const order_job *job, const char *x, int64_t n, uint64_t last, PAIR *a, int dtype) {
     const int shift = job->bits > HEAD_BITS ? job->bits - HEAD_BITS : 0;
     int64_t taken = 0;
     for (int64_t i = 0; i < n; i++) {
-        const uint64_t key = key_of(x, job->dtype, i) ^ job->flip;
-        if (key >> shift <= last) a[taken++] = PAIR_OF(key, i);
+        const uint64_t key = key_of(x, dtype, i) ^ job->flip;
+        a[taken] = PAIR_OF(key, i);
+        taken += key >> shift <= last;
     }
     return taken;
+}
+
+/* The pairs of a row that may be among the first `wanted` ones; returns how many there are. */
+static int64_t PAIRS(take_pairs)(const order_job *job, const char *x, int64_t n, int64_t wanted, PAIR *a) {
+    const uint64_t last = n <= SHORT || wanted == n ? UINT64_MAX : last_head(job, x, n, wanted);
+#define TAKE(dtype) PAIRS(take_below)(job, x, n, last, a, dtype)
+    return FOR_DTYPE(job, TAKE);
+#undef TAKE
 }
 
 /* work has room for two pairs an element. */
