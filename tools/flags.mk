@@ -24,6 +24,7 @@ FLAGS_ISA := -O2 -ftree-vectorize
 FLAGS_isa/reduce.c := -O3
 FLAGS_isa/scan.c := -O3
 FLAGS_isa/recurrent.c := -O3
+FLAGS_isa/attention.c := -O3
 FLAGS_gen/sim_kernels_gen.c := -O3
 
 LINK_COMMON := -pthread -Wl,-z,relro,-z,now

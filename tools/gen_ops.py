@@ -432,7 +432,7 @@ HEAD = "/* Generated from the tables in src/ops by tools/gen_ops.py: change thos
 
 
 def header(elementwise, ops):
-    out = [HEAD, OPS_GUIDE, "#ifndef FA_OPS_H\n#define FA_OPS_H\n\n#include \"fa_tensor.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n"]
+    out = [HEAD, OPS_GUIDE, "#ifndef FA_OPS_H\n#define FA_OPS_H\n\n#include \"fa_tensor.h\"\n#include <math.h> /* NAN: a number that was not given */\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n"]
     for row in elementwise:
         out.append(f"\n/* {row.doc} */\n")
         for name, signature, _, _ in elementwise_declarations(row):

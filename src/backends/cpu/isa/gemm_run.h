@@ -186,3 +186,14 @@ void FAI_NAME(N(fai_cpu_gemm))(const fa_plan *plan, char *const *pointers) {
     } else grain = (int64_t)((double)TASK_WORK / work) + 1;
     fai_parallel(batch * job.rows_in * job.cols_in, grain, N(run_tasks), &job);
 }
+
+/* One product for another kernel, on this thread: c = alpha * a b, added to what is there or not. */
+void FAI_NAME(N(fai_cpu_multiply))(int64_t m, int64_t n, int64_t k, REAL alpha, const REAL *a, int64_t a_row, int64_t a_col, const REAL *b,
+                                   int64_t b_row, int64_t b_col, REAL *c, int64_t c_row, bool add);
+void FAI_NAME(N(fai_cpu_multiply))(int64_t m, int64_t n, int64_t k, REAL alpha, const REAL *a, int64_t a_row, int64_t a_col, const REAL *b,
+                                   int64_t b_row, int64_t b_col, REAL *c, int64_t c_row, bool add) {
+    const N(problem) p = {.m = m, .n = n, .b_col = b_col,
+        .s = {.k = k, .a = a, .a_row = a_row, .a_col = a_col, .b = b, .b_row = b_row},
+        .t = {.c = c, .c_row = c_row, .d = add ? c : NULL, .d_row = c_row, .alpha = alpha, .beta = 1}};
+    if (m > 0 && n > 0) N(product)(&p, N(choose)(&p));
+}
