@@ -168,6 +168,7 @@ fa_tensor *fai_scaled_dot_product_attention(fa_tensor *query, fa_tensor *key, fa
     if (enable_gqa && !repeat_heads(query, &key, &value)) return NULL;
     if (!leading_shape(query, key, value, &lead) || (attn_mask && !mask_expands(attn_mask, lead, l, s))) return NULL;
     if (isnan(scale)) scale = 1 / sqrt((double)e);
+    if (e == 0) scale = 1; /* scores are 0 whatever they are multiplied by */
     if (attn_mask && attn_mask->dtype != FA_BOOL && !(attn_mask = fa_cast(attn_mask, (fa_dtype)query->dtype))) return NULL;
     const bool steps = dropout_p > 0 || (attn_mask && fai_recording() && fai_wants_grad(attn_mask)) || !fai_attention_fits(query, value);
     return fa_keep(steps ? in_steps(query, key, value, attn_mask, dropout_p, is_causal, scale)

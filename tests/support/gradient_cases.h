@@ -188,6 +188,10 @@ CASE(linear_relu, fa_linear_relu(a, b, c), "2x3 4x3 4")
 CASE(linear_relu, fa_linear_relu(a, b, NULL), "2x2x3 4x3")
 
 /* -- networks */
+CASE(attention, fa_attention(a, b, c, NULL, false, 0.7), "1x2x3x4 1x2x2x4 1x2x2x3")
+CASE(attention, fa_attention(a, b, c, NULL, true, 0.7), "2x1x3x2 2x1x3x2 2x1x3x2")
+CASE(scaled_dot_product_attention, fa_scaled_dot_product_attention(a, b, c, .is_causal = true), "2x4x3 2x3x3 2x3x2")
+CASE(scaled_dot_product_attention, fa_scaled_dot_product_attention(a, b, b, .attn_mask = c), "2x3x2 2x4x2 3x4")
 CASE(softmax, fa_softmax(a, 1), "3x4")
 CASE(softmax, fa_softmax(a, 0), "3x4x2")
 CASE(softmax, fa_softmax(a, 0), ".")
