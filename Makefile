@@ -117,8 +117,8 @@ $(BENCHES): $(B)/bench/%: bench/%.c $(B)/libfacula.so $(RECIPE_FILES)
 	@$(CC) $(CFLAGS_ALL) $(LINK_$(MODE)) -Iinclude -I$(B)/include -MMD -MP -o $@ $< -L$(B) -lfacula -Wl,-rpath,$(abspath $(B)) -lm
 # The Python package, as it is imported: PYTHONPATH=$(B)/python. The extension holds the library itself.
 PYTHON ?= python3
-PY_INCLUDE = $(shell $(PYTHON) -c "import sysconfig; print(sysconfig.get_paths()['include'])" 2>/dev/null)
-PY_SUFFIX = $(shell $(PYTHON) -c "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))" 2>/dev/null)
+PY_INCLUDE := $(shell $(PYTHON) -c "import sysconfig; print(sysconfig.get_paths()['include'])" 2>/dev/null)
+PY_SUFFIX := $(shell $(PYTHON) -c "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))" 2>/dev/null)
 PY_SOURCES := $(wildcard python/ext/*.c $(B)/gen/py/*.c)
 PY_FILES := $(shell find python/facula -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 PY_OBJECTS := $(call object,$(PY_SOURCES))
@@ -149,7 +149,7 @@ $(B)/obj/$(1)/%.o: %.c $(RECIPE_FILES)
 endef
 $(foreach isa,$(ISAS),$(eval $(call isa_rules,$(isa))))
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(SIM_OBJECTS) $(call object,$(CLI_SOURCES) $(TEST_SOURCES) $(SUPPORT_SOURCES)))
--include $(addsuffix .d,$(EXAMPLES) $(BENCHES))
+-include $(addsuffix .d,$(EXAMPLES) $(BENCHES)) $(PY_OBJECTS:.o=.d)
 .SECONDARY:
 
 # ---- For people ----------------------------------------------------------------------------------------------------------

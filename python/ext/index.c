@@ -7,9 +7,16 @@ enum { MOST = 2 * FA_MAX_DIMS };
 typedef struct walk {
     fa_tensor *view;                /* what the views so far made of x */
     int dim;                        /* the next dimension of view */
-    fa_tensor *index[MOST];         /* of view's dimensions; NULL: the whole dimension */
-    int nindex;                     /* one more than the last that is there */
+    fa_tensor *index[MOST];         /* as fa_index takes them; NULL: a whole dimension of view */
+    int n, nindex;                  /* entries; one more than the last that is a tensor */
 } walk;
+
+/* The next dimension of view is kept whole. */
+static void keep_whole(walk *w)
+{
+    w->dim++;
+    w->index[w->n++] = NULL;
+}
 
 static bool is_advanced(PyObject *o)
 {
@@ -45,7 +52,7 @@ static bool take_slice(walk *w, PyObject *slice)
     start = start < 0 ? 0 : start > size ? size : start;
     stop = stop < start ? start : stop > size ? size : stop;
     if (start != 0 || stop != size || step != 1) w->view = fa_slice(w->view, w->dim, start, stop, step);
-    w->dim++;
+    keep_whole(w);
     return w->view ? true : (fapy_raise(), false);
 }
 
@@ -77,9 +84,9 @@ static bool take_tensor(walk *w, PyObject *o)
         }
         if (!(t = fa_to(t, w->view->device))) return fapy_raise(), false;
     }
-    w->index[w->dim] = t;
+    w->index[w->n++] = t;
     w->dim += t->dtype == FA_BOOL ? t->ndim : 1;
-    w->nindex = w->dim;
+    w->nindex = w->n;
     return true;
 }
 
@@ -88,7 +95,7 @@ static bool take_bool(walk *w, bool value)
 {
     w->view = fa_unsqueeze(w->view, w->dim);
     if (w->view && !value) w->view = fa_narrow(w->view, w->dim, 0, 0);
-    w->dim++;
+    keep_whole(w);
     return w->view ? true : (fapy_raise(), false);
 }
 
@@ -102,10 +109,14 @@ static bool refuse(PyObject *o)
 static bool take_one(walk *w, PyObject *o, int missing)
 {
     int64_t i;
-    if (o == Py_Ellipsis) return w->dim += missing, true;
+    if (o == Py_Ellipsis) {
+        while (missing-- > 0) keep_whole(w);
+        return true;
+    }
     if (Py_IsNone(o)) {
         if (w->view->ndim == FA_MAX_DIMS) return PyErr_Format(PyExc_IndexError, "x[None]: a tensor can have at most %d dimensions here", FA_MAX_DIMS), false;
-        w->view = fa_unsqueeze(w->view, w->dim++);
+        w->view = fa_unsqueeze(w->view, w->dim);
+        keep_whole(w);
         return w->view ? true : (fapy_raise(), false);
     }
     if (PyBool_Check(o)) return take_bool(w, o == Py_True);
