@@ -65,6 +65,10 @@ FA_API bool fa_zero_grad(fa_optimizer *optimizer);  /* every .grad becomes NULL 
  * shared with the optimizer, as in a state dict: save it or clone it before the next step. */
 FA_API fa_tensors *fa_optimizer_state(fa_optimizer *optimizer);
 FA_API bool fa_load_optimizer_state(fa_optimizer *optimizer, const fa_tensors *state);
+/* The same in torch.optim's structure, {"state": {0: {...}}, "param_groups": [{...}]}, to be put into a checkpoint (fa_save_pt), or
+ * taken from one that PyTorch has written. */
+FA_API fa_value *fa_optimizer_value(fa_values *values, fa_optimizer *optimizer);
+FA_API bool fa_load_optimizer_value(fa_optimizer *optimizer, const fa_value *state);
 /* max_norm: gradients are scaled so that their joint norm is at most this. The norm before it, or -1 after an error. */
 FA_API double fa_clip_grad_norm(fa_tensor *const *parameters, int n, double max_norm, double norm_type);
 

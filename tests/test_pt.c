@@ -153,7 +153,7 @@ static void the_documents_way(void **state) {
     assert_null(fa_value_get(root, "optimizer"));
     assert_error(FA_ERR_KEY, "'optimizer': there is no such key among 6; there are: \"epoch\", \"loss\", \"model\"");
     assert_null(fa_load("tests/golden/pt/checkpoint.pt"));
-    assert_error(FA_ERR_TYPE, "\"epoch\" is a int, no tensor: this is no state dict; if one lies in it");
+    assert_error(FA_ERR_TYPE, "\"epoch\" is of type int, no tensor: this is no state dict; if one lies in it");
 }
 
 static void modules_and_tensors_by_ending(void **state) {
@@ -175,6 +175,28 @@ static void modules_and_tensors_by_ending(void **state) {
     assert_error(FA_ERR_VALUE, "the ending must be .pt, .pth, .safetensors or .npz");
     assert_false(fa_save("net.pt", NULL));
     assert_error(FA_ERR_VALUE, "tensors is NULL; make them by fa_tensors_new");
+}
+
+/* PyTorch's state of an optimizer goes in, and comes out as it was; the next step is PyTorch's too. */
+static void optimizers_state(void **state) {
+    (void)state;
+    const fa_value *root = fa_values_root(fa_load_pt("tests/golden/pt/checkpoint.pt", .device = FA_CPU));
+    fa_module *net = fa_sequential(fa_nn_linear(3, 4), fa_nn_batch_norm1d(4), fa_nn_relu(), fa_nn_linear(4, 2));
+    fa_optimizer *adam = fa_adam(net), *sgd = fa_sgd(net, .momentum = 0.5);
+    fa_values *values = fa_values_new();
+    for (int i = 0; i < 2; i++) {
+        fa_value *theirs = fa_value_get(root, i == 0 ? "adam" : "sgd");
+        fai_text text = text_of_value(theirs);
+        assert_true(fa_load_optimizer_value(i == 0 ? adam : sgd, theirs));
+        assert_text(fa_optimizer_value(values, i == 0 ? adam : sgd), text.data);
+        fai_text_free(&text);
+    }
+    assert_true(fa_get_option(sgd, 0, "momentum") == 0.9 && fa_get_option(adam, 0, "lr") == 0.01);
+    assert_false(fa_load_optimizer_value(adam, fa_value_get(root, "sgd")));
+    assert_error(FA_ERR_VALUE, "\"betas\" is no tuple of two numbers: this is no state of an optimizer as torch.optim or");
+    assert_false(fa_load_optimizer_value(adam, root));
+    assert_error(FA_ERR_VALUE, "there are no \"state\" and \"param_groups\": this is no state of an optimizer");
+    assert_true(fa_get_option(adam, 0, "lr") == 0.01);
 }
 
 /* ---- Values of our own ---- */
@@ -550,6 +572,7 @@ int main(int argc, char **argv) {
         TEST(pytorchs_files),
         TEST(the_documents_way),
         TEST(modules_and_tensors_by_ending),
+        TEST(optimizers_state),
         TEST(sharing_and_circles),
         TEST(places),
         TEST(names_that_are_refused),

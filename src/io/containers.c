@@ -305,7 +305,7 @@ fa_tensors *fa_value_tensors(const fa_value *dict) {
         } else if (v->kind != FA_VALUE_TENSOR && v->kind != FA_VALUE_PARAMETER) {
             fai_fail(
                 FA_ERR_TYPE, op,
-                "\"%.200s\" is a %s, no tensor: this is no state dict; if one lies in it, read it by fa_load_pt and fa_value_get",
+                "\"%.200s\" is of type %s, no tensor: this is no state dict; if one lies in it, read it by fa_load_pt and fa_value_get",
                 k->as.text.data, fa_value_kind_name((fa_value_kind)v->kind));
         } else if (fa_tensors_add(out, k->as.text.data, v->as.tensor.t)) {
             continue;

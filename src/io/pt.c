@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define bad fai_unpickle_bad
+
 enum { LEAST_LIMIT = 256 << 20, LIMIT_PER_BYTE = 16, NEWEST_VERSION = 10 };
 
 /* One for each key; value.as.i is its place in the list. */
@@ -85,7 +87,7 @@ static bool find_device(reader *r, const char *location, fa_device *device) {
 /* ---- Storages ---- */
 
 static fa_value *wrong_id(const fai_unpickler *u) {
-    return fai_unpickle_bad(u, "a persistent id is no tuple ('storage', class, key, location, number of elements)");
+    return bad(u, "a persistent id is no tuple ('storage', class, key, location, number of elements)");
 }
 
 static bool check_size(const reader *r, const storage *s, int64_t elements, fa_dtype dtype) {
@@ -135,7 +137,7 @@ static fa_value *find_storage(fai_unpickler *u, const fa_value *id) {
         const storage *s = &r->storages[v->as.i];
         if (s->dtype == class->dtype || class->dtype == FA_DTYPE_DEFAULT)
             return check_size(r, s, p[4]->as.i, class->dtype) ? v : NULL;
-        return fai_unpickle_bad(u, "the storage %s is said to hold elements of two types", key->as.text.data);
+        return bad(u, "the storage %s is said to hold elements of two types", key->as.text.data);
     }
     v = fai_values_make(u->values, FAI_VALUE_STORAGE);
     storage *s = v == NULL ? NULL : add_storage(r);
@@ -188,12 +190,12 @@ static fa_tensor *make_tensor(fai_unpickler *u, const fa_value *v, fa_dtype dtyp
     if (dtype == FA_DTYPE_DEFAULT) dtype = s->dtype;
     if (s->dtype == FA_DTYPE_DEFAULT && dtype != FA_DTYPE_DEFAULT && s->bytes % fa_dtype_size(dtype) == 0) s->dtype = dtype;
     if (s->dtype == FA_DTYPE_DEFAULT || s->dtype != dtype)
-        return fai_unpickle_bad(u, "a tensor of %s is to be made of the storage %s, which holds something else",
+        return bad(u, "a tensor of %s is to be made of the storage %s, which holds something else",
                                 fa_dtype_name(dtype), s->record->name);
     fai_text_shape(a, sizeof a, size->ndim, size->dim);
     fai_text_shape(b, sizeof b, stride->ndim, stride->dim);
     if (!reach(offset, size, stride, &end) || (uint64_t)end > s->bytes / fa_dtype_size(dtype))
-        return fai_unpickle_bad(
+        return bad(
             u, "a tensor of sizes %s, strides %s and offset %lld does not lie in its storage %s of %llu elements", a, b,
             (long long)offset, s->record->name, (unsigned long long)(s->bytes / fa_dtype_size(dtype)));
     if (s->base == NULL && !read_storage(r, s)) return NULL;

@@ -264,7 +264,7 @@ const char *fa_value_kind_name(fa_value_kind kind) {
 static bool is(const fa_value *v, unsigned kinds, const char *op, const char *wanted) {
     if (v == NULL) return false;
     if (v->kind < 32 && kinds >> v->kind & 1) return true;
-    return fai_fail(FA_ERR_TYPE, op, "the value is a %s; a %s was asked for", fa_value_kind_name((fa_value_kind)v->kind), wanted);
+    return fai_fail(FA_ERR_TYPE, op, "%s was expected, but the value is of type %s", wanted, fa_value_kind_name((fa_value_kind)v->kind));
 }
 
 bool fa_value_bool(const fa_value *v) { return is(v, 1u << FA_VALUE_BOOL, "value_bool", "bool") && v->as.b; }
