@@ -6,6 +6,7 @@ test that a row names holds the words of the message. Standard library only.
     test_errors.py --missing  prints a row to fill in for each message that has none
 """
 import ctypes.util
+import functools
 import glob
 import os
 import re
@@ -18,7 +19,7 @@ TABLE = os.path.join(ROOT, "docs", "errors.md")
 SPEAKERS = {"fai_fail": 2, "fa_error_set": 2, "fai_warn": 1, "fai_file_bad": 2, "fai_file_foreign": 2, "fai_layer_refuse": 1, "bad": 1,
             "file_error": 2, "sim_fail": 1, "fai_cuda_refused": 0, "snprintf": 2}
 # The format is only a frame here: the text comes from another call that is looked at.
-FRAMES = {"…", "…: …", "…: \"…\": …"}
+FRAMES = {"…", "…: …", "…: \"…\": …", "…: … (…)", "…: \"…\": … (…)"}
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 SLOT = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|z|j|t)?[a-zA-Z]")
 ESCAPES = {"\\n": "\n", "\\\"": '"', "\\\\": "\\", "\\t": "\t"}
@@ -156,9 +157,14 @@ def sentence(cell):
     return re.sub(r"‹[^›]*›", "…", words)
 
 
+@functools.lru_cache(maxsize=None)
+def pattern(words):
+    return re.compile("(?:.{1,150}?)".join(re.escape(part) for part in words.split("…")), re.S)
+
+
 def matches(words, text):
     """A slot of a row stands for any few words of a message."""
-    return re.match("(?:.{1,150}?)".join(re.escape(part) for part in words.split("…")), text, re.S) is not None
+    return pattern(words).match(text) is not None
 
 
 def pieces(words):
