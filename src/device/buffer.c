@@ -12,7 +12,7 @@ static void fill_in(fai_buffer *b, fa_device device, size_t bytes) {
     b->bytes = bytes;
     b->release = NULL;
     b->context = NULL;
-    b->poisoned = false;
+    b->written = 0;
 }
 
 /* Of a buffer whose memory lies elsewhere. */

@@ -17,7 +17,7 @@ typedef struct fai_buffer {
     void (*release)(void *);     /* memory of somebody else */
     void *context;
     void *block;                 /* the allocator's own */
-    bool poisoned;               /* written by a kernel that failed */
+    uint64_t written;            /* on devices: which of its queue's operations wrote it last (queue.c); 0: none */
 } fai_buffer;
 /* NULL and an error (with the report, on a device) if there is no memory. bytes may be 0. op of this and the functions below must
  * live on (a literal): late errors name it. */

@@ -7,7 +7,7 @@
 #include "device.h"
 #include <pthread.h>
 
-enum { FAI_TYPES = 16, FAI_DEVICES = 64, FAI_BINS = 600, FAI_LOG = 64 };
+enum { FAI_TYPES = 16, FAI_DEVICES = 64, FAI_BINS = 600, FAI_LOG = 64, FAI_SPOILED = 8 };
 
 /* ---- allocator.c ---- */
 typedef struct fai_block fai_block;
@@ -18,7 +18,8 @@ typedef struct fai_pool {
 
 /* ---- queue.c ---- */
 typedef struct fai_staged fai_staged;    /* host memory that a queued copy still reads */
-typedef struct fai_queued { const char *op, *kernel; uint64_t number; } fai_queued;
+typedef struct fai_queued { const char *op, *kernel; uint64_t number, place; } fai_queued; /* of launches; of all operations */
+typedef struct fai_spoiled { const char *op; uint64_t first, last; } fai_spoiled; /* operations that did not run, and whose failure it was */
 
 typedef struct fai_dev {
     const fa_backend *backend;
@@ -37,6 +38,9 @@ typedef struct fai_dev {
     fai_staged *staged;
     size_t staged_bytes;
     fai_queued log[FAI_LOG];             /* the last launches, a ring */
+    fai_spoiled spoiled[FAI_SPOILED];    /* the last failures, a ring */
+    unsigned failures;
+    uint64_t place, waited_place;        /* number of the last operation; of the last one that a wait has passed */
     uint64_t launched, waited;           /* number of the last launch; of the last one that a wait has passed */
     fai_buffer *status;
     bool status_asked;                   /* an index kernel may have written to it since the last wait */
@@ -79,7 +83,7 @@ void fai_host_buffer_free(fai_buffer *buffer);
 /* ---- queue.c ---- */
 bool fai_queue_wait(fai_dev *dev, const char *op);
 int fai_queue_launch(fai_dev *dev, const char *op, const char *kernel, int group_size, fa_kernel_handle handle, const fa_plan *plan,
-                     const fa_address pointers[8]); /* 0 or the backend's code */
+                     fai_buffer *const buffers[8], const fa_address pointers[8]); /* 0 or the backend's code */
 void fai_queue_end(fai_dev *dev);                   /* gives back what the queue holds; nothing may be running */
 
 #endif

@@ -63,10 +63,9 @@ static fa_kernel_handle find_kernel(fai_dev *dev, int kernel, const char *op) {
     return handle;
 }
 
-static bool fail_launch(fai_dev *dev, int code, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const char *op) {
+/* Nothing has run: what it would have written is as it was. */
+static bool fail_launch(fai_dev *dev, int code, int kernel, const char *op) {
     char doing[128];
-    for (int i = 0; i < 8; i++)
-        if (buffers[i] && plan->view[i].writes) buffers[i]->poisoned = true;
     snprintf(doing, sizeof doing, "launching the kernel '%s' for '%s'", fai_kernels[kernel].name, op);
     return fai_fail_backend(dev, code, op, doing);
 }
@@ -101,6 +100,6 @@ bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_bu
     fa_address pointers[8];
     if (!find_pointers(dev, plan, buffers, offsets, pointers, op)) return false;
     const fai_kernel_info *info = &fai_kernels[kernel];
-    int code = fai_queue_launch(dev, op, info->name, info->group_size, handle, plan, pointers);
-    return code == 0 || fail_launch(dev, code, kernel, plan, buffers, op);
+    int code = fai_queue_launch(dev, op, info->name, info->group_size, handle, plan, buffers, pointers);
+    return code == 0 || fail_launch(dev, code, kernel, op);
 }

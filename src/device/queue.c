@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STAGE_MOST ((size_t)4 << 20)    /* larger copies to the device are waited for instead of copied aside */
+#define STAGE_MOST   ((size_t)4 << 20)  /* larger copies to the device are waited for instead of copied aside */
 #define STAGED_BYTES ((size_t)32 << 20) /* with so much aside, the next copy waits and frees it */
-#define QUEUE NULL                      /* the backend's default queue */
+#define QUEUE        NULL               /* the backend's default queue */
 
-struct fai_staged { fai_staged *next; size_t bytes; };
+struct fai_staged {
+    fai_staged *next;
+    size_t bytes;
+};
 
 enum { STATUS_WORDS = 4, STATUS_BYTES = STATUS_WORDS * sizeof(int64_t) }; /* kernels/status.h */
 
@@ -21,15 +24,73 @@ static void *staged_data(fai_staged *s) { return (char *)s + 64; }
 
 static void count(_Atomic uint64_t *counter) { atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); }
 
+/* ---- contents that nobody knows ----
+ *
+ * A launch that failed late took everything behind it along: no launch and no copy from it to the end of the queue has run. A
+ * buffer remembers where in the queue it was last written, so that its contents are known to be worth nothing when somebody reads
+ * them. What is computed from such a buffer is worth nothing either; what overwrites all of it makes it good again. */
+
+static const fai_spoiled *spoiled(const fai_dev *dev, const fai_buffer *b) {
+    for (int i = 0; i < FAI_SPOILED; i++) {
+        const fai_spoiled *s = &dev->spoiled[i];
+        if (b->written >= s->first && b->written <= s->last && s->op) return s;
+    }
+    return NULL;
+}
+
+/* With the lock held: the operation that was queued last. */
+static void wrote(fai_dev *dev, fai_buffer *b, bool whole) {
+    if (whole || !dev->failures || !spoiled(dev, b)) b->written = dev->place;
+}
+
+static bool covers(const fa_plan_view *v, const fai_buffer *b) {
+    static const size_t bytes[] = {0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
+    size_t elements = 1;
+    for (int d = 0; d < v->ndim; d++) elements *= (size_t)v->size[d];
+    return v->kind == FA_VIEW_TENSOR && elements * bytes[v->dtype] >= b->bytes;
+}
+
+/* Elementwise kernels read nothing of what they write but by an operand of its own, so that they may make a buffer good. */
+static void launch_wrote(fai_dev *dev, const char *kernel, const fa_plan *plan, fai_buffer *const buffers[8]) {
+    uint64_t bad = 0;
+    for (int i = 0; dev->failures && i < 8; i++)
+        if (buffers[i] && !plan->view[i].writes && spoiled(dev, buffers[i])) bad = buffers[i]->written;
+    for (int i = 0; i < 8; i++) {
+        if (!buffers[i] || !plan->view[i].writes) continue;
+        if (bad)
+            buffers[i]->written = bad;
+        else
+            wrote(dev, buffers[i], dev->failures && !strncmp(kernel, "ew_", 3) && covers(&plan->view[i], buffers[i]));
+    }
+}
+
+static void spoil(fai_dev *dev, const fai_queued *culprit) {
+    if (dev->place == dev->waited_place) return;
+    dev->spoiled[dev->failures++ % FAI_SPOILED] =
+        (fai_spoiled){culprit ? culprit->op : "an operator", culprit ? culprit->place : dev->waited_place + 1, dev->place};
+}
+
+/* With the lock held. */
+static bool is_known(const fai_dev *dev, const fai_buffer *b, const char *op) {
+    const fai_spoiled *s = dev->failures ? spoiled(dev, b) : NULL;
+    return !s || fai_fail(FA_ERR_DEVICE, op,
+                          "the tensor on %s has no contents: '%s', which failed, was to make it or something it was made from. "
+                          "Compute it again from "
+                          "what was there before",
+                          fa_device_text(dev->name), s->op);
+}
+
 /* ---- late errors ---- */
 
-int fai_queue_launch(fai_dev *dev, const char *op, const char *kernel, int group_size, fa_kernel_handle handle, const fa_plan *plan,
-                     const fa_address pointers[8]) {
+int fai_queue_launch(fai_dev *dev, const char *op, const char *kernel, int group_size, fa_kernel_handle handle,
+                     const fa_plan *plan, fai_buffer *const buffers[8], const fa_address pointers[8]) {
     pthread_mutex_lock(&dev->queue_lock); /* launches are numbered in the order in which the driver got them */
-    int code = dev->backend->launch(dev->ordinal, QUEUE, handle, (uint64_t)plan->groups, group_size, plan, sizeof *plan, pointers);
+    int code =
+        dev->backend->launch(dev->ordinal, QUEUE, handle, (uint64_t)plan->groups, group_size, plan, sizeof *plan, pointers);
     if (code == 0) {
         uint64_t number = ++dev->launched;
-        dev->log[number % FAI_LOG] = (fai_queued){op, kernel, number};
+        dev->log[number % FAI_LOG] = (fai_queued){op, kernel, number, ++dev->place};
+        launch_wrote(dev, kernel, plan, buffers);
         count(&dev->count.launches);
     }
     pthread_mutex_unlock(&dev->queue_lock);
@@ -59,7 +120,8 @@ static const fai_queued *find_culprit(const fai_dev *dev, const char *text) {
     return dev->launched == dev->waited + 1 ? &dev->log[dev->launched % FAI_LOG] : NULL;
 }
 
-static void fail_late(fai_dev *dev, int code, const char *op) {
+/* queue: what was queued failed, not only the reading of the status words. */
+static void fail_late(fai_dev *dev, int code, bool queue, const char *op) {
     char doing[320];
     const fai_queued *culprit = find_culprit(dev, dev->backend->error_text());
     if (culprit)
@@ -74,6 +136,7 @@ static void fail_late(fai_dev *dev, int code, const char *op) {
                  op);
     else
         snprintf(doing, sizeof doing, "waiting for copies in '%s'", op);
+    if (queue) spoil(dev, culprit);
     fai_fail_backend(dev, code, culprit ? culprit->op : op, doing);
 }
 
@@ -105,8 +168,8 @@ bool fai_fail_status(const char *op, const int64_t words[4]) {
                         size, size - 1);
     case FA_STATUS_COPY:
         return fai_fail(FA_ERR_INDEX, op,
-                        "index_copy_(): index %lld is out of bounds for dimension %lld with size %lld. Indices go from 0 to %lld", index,
-                        dim, size, size - 1);
+                        "index_copy_(): index %lld is out of bounds for dimension %lld with size %lld. Indices go from 0 to %lld",
+                        index, dim, size, size - 1);
     default:
         return fai_fail(FA_ERR_INDEX, op,
                         "index %lld is out of bounds for dimension %lld with size %lld. Indices go from %lld to %lld", index, dim,
@@ -123,7 +186,7 @@ static bool wait_locked(fai_dev *dev, const char *op) {
     int waited = dev->backend->stream_wait(dev->ordinal, QUEUE);
     if (!code) code = waited;
     count(&dev->count.waits);
-    if (code) fail_late(dev, code, op);
+    if (code) fail_late(dev, code, waited != 0, op);
     bool fine = code == 0;
     free_staged(dev);
     if (fine && asked && words[0]) {
@@ -133,6 +196,7 @@ static bool wait_locked(fai_dev *dev, const char *op) {
     }
     dev->status_asked = false;
     dev->waited = dev->launched;
+    dev->waited_place = dev->place;
     return fine;
 }
 
@@ -200,8 +264,10 @@ fai_buffer *fai_device_status(fa_device device, const char *op) {
     if (!dev) return NULL;
     pthread_mutex_lock(&dev->queue_lock);
     if (!dev->status) dev->status = new_status(dev, op);
-    if (dev->status_asked && dev->status_op && strcmp(dev->status_op, op) != 0) dev->status_op = NULL; /* one of several ops */
-    else if (!dev->status_asked) dev->status_op = op;
+    if (dev->status_asked && dev->status_op && strcmp(dev->status_op, op) != 0)
+        dev->status_op = NULL; /* one of several ops */
+    else if (!dev->status_asked)
+        dev->status_op = op;
     dev->status_asked = true;
     fai_buffer *status = dev->status;
     pthread_mutex_unlock(&dev->queue_lock);
@@ -246,6 +312,10 @@ bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t 
     bool fine = bytes <= STAGE_MOST
                     ? copy_aside(dev, to->address + offset, host, bytes, op)
                     : copy_and_wait(dev, FA_COPY_TO_DEVICE, to->address + offset, (void *)(uintptr_t)host, bytes, op);
+    if (fine) {
+        dev->place++;
+        wrote(dev, to, bytes == to->bytes);
+    }
     unlock_queue(dev, state);
     return fine;
 }
@@ -258,7 +328,7 @@ bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes,
     if (!dev) return false;
     count(&dev->count.to_host);
     void *state = lock_queue(dev);
-    bool fine = copy_and_wait(dev, FA_COPY_TO_HOST, from->address + offset, host, bytes, op);
+    bool fine = is_known(dev, from, op) && copy_and_wait(dev, FA_COPY_TO_HOST, from->address + offset, host, bytes, op);
     unlock_queue(dev, state);
     return fine;
 }
@@ -267,8 +337,15 @@ static bool copy_on_device(fai_buffer *to, size_t to_offset, fai_buffer *from, s
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
     count(&dev->count.within);
+    pthread_mutex_lock(&dev->queue_lock);
     int code = dev->backend->copy(dev->ordinal, QUEUE, FA_COPY_WITHIN, to->address + to_offset, NULL, from->address + from_offset,
                                   bytes);
+    dev->place++;
+    if (code == 0 && dev->failures && spoiled(dev, from))
+        to->written = from->written;
+    else if (code == 0)
+        wrote(dev, to, bytes == to->bytes);
+    pthread_mutex_unlock(&dev->queue_lock);
     return code == 0 || fai_fail_backend(dev, code, op, "copying within it");
 }
 
@@ -305,7 +382,11 @@ bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char 
     if (to->device.type == FA_DEVICE_CPU) return memset((char *)fai_buffer_host(to) + offset, byte, bytes) != NULL;
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
+    pthread_mutex_lock(&dev->queue_lock);
     int code = dev->backend->fill(dev->ordinal, QUEUE, to->address + offset, byte, bytes);
+    dev->place++;
+    if (code == 0) wrote(dev, to, bytes == to->bytes);
+    pthread_mutex_unlock(&dev->queue_lock);
     return code == 0 || fai_fail_backend(dev, code, op, "filling memory");
 }
 
