@@ -196,6 +196,29 @@ static void taken_objects_belong_to_the_caller(void **state) {
     assert_int_equal(alive, 0);
 }
 
+static int warned;
+static void hear(const char *op, const char *text) { warned += !strcmp(op, "scope_close") && strstr(text, "there is no open scope") != NULL; }
+
+/* One close too many, one drop too many. */
+static void unbalanced_calls_are_told(void **state) {
+    (void)state;
+    fai_object gone;
+    fai_set_warn(hear);
+    fa_scope_open();
+    fa_scope_close();
+    assert_int_equal(warned, 0);
+    fa_scope_close();
+    assert_int_equal(warned, 1);
+    fai_set_warn(NULL);
+    fai_object_init(&gone, FAI_DATASET);
+    gone.refs = 0;
+    fa_drop(&gone);
+    const fa_error e = fa_error_take();
+    assert_int_equal(e.code, FA_ERR_VALUE);
+    assert_string_equal(e.op, "drop");
+    assert_non_null(strstr(e.text, "the object was dropped before"));
+}
+
 static void an_object_may_be_owned_twice(void **state) {
     (void)state;
     thing *t = make(1);
@@ -581,7 +604,7 @@ int main(void) {
         TEST(kept_objects_live_one_scope_longer),
         TEST(dropping_early_keeps_the_table_small),
         TEST(taken_objects_belong_to_the_caller),
-        TEST(an_object_may_be_owned_twice),
+        TEST(unbalanced_calls_are_told), TEST(an_object_may_be_owned_twice),
         TEST(drop_from_another_thread_is_safe),
         TEST(scopes_without_memory_pair_up),
         TEST(every_allocation_may_fail),

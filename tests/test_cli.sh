@@ -38,6 +38,11 @@ check 2 "option --epochs is 'many': a whole number from 1" demo --epochs many
 check 2 "option --seed needs a value" demo --seed
 check 2 "unexpected argument 'cpu'" demo cpu
 check 0 '^  cpu .* ready$' info
+for threads in abc 0 -3 2x 1.5; do
+    FACULA_NUM_THREADS=$threads check 0 "warning: num_threads: FACULA_NUM_THREADS='$threads' is not a whole number from 1 to" info
+done
+FACULA_NUM_THREADS=3 check 0 '^  threads 3 ' info
+FACULA_NUM_THREADS= OMP_NUM_THREADS=5,2 check 0 '^  threads 5 ' info
 check 0 'no accelerator: Found no NVIDIA driver' info
 check 0 'FACULA_SIM=cuda:2 facula info' info
 check 1 '^facula demo: Found no NVIDIA driver on your system\.' demo --device cuda

@@ -35,8 +35,10 @@ void fai_set_destructor(fai_kind kind, void (*destroy)(void *object)) { atomic_s
 fai_face fai_other_face;
 
 void fai_destroy(void *object) {
-    if (((fai_object *)object)->type) fai_other_face.dealloc(object);
-    else fai_end(object);
+    if (((fai_object *)object)->type)
+        fai_other_face.dealloc(object);
+    else
+        fai_end(object);
 }
 
 void fai_end(void *object) {
@@ -119,6 +121,10 @@ void fai_scope_take(void *object) {
 void fa_drop(void *object) {
     fai_object *o = object;
     if (!o) return;
+    if (FAI_UNLIKELY(o->refs <= 0)) { /* it lies in a free list */
+        fai_fail(FA_ERR_VALUE, "drop", "the object was dropped before: drop a result once, or leave it to its scope");
+        return;
+    }
     int64_t index = find_entry(o);
     if (index == NOT_THERE && o->slot) return;
     if (index != NOT_THERE) remove_entry(o, (uint32_t)index);
@@ -192,7 +198,11 @@ void fa_scope_close(void) {
         fai_tls.failed_scopes--;
         return;
     }
-    if (!fai_tls.nmarks) return; /* one close too many: the root scope is fa_finish's */
+    if (!fai_tls.nmarks) { /* the root scope is fa_finish's */
+        fai_warn("scope_close",
+                 "there is no open scope: fa_scope_close was called more often than fa_scope_open; FA_SCOPE closes its own");
+        return;
+    }
     hand_kept_to_parent();
     release_innermost();
     fai_tls.nmarks--;

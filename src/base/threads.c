@@ -10,16 +10,17 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_THREADS = 256, PIECES_PER_THREAD = 4, SPINS = 2000 };
 
 static struct {
-    pthread_mutex_t owner;              /* held by the thread whose job runs, and around start and stop */
-    pthread_mutex_t mutex;              /* guards sleeping */
+    pthread_mutex_t owner; /* held by the thread whose job runs, and around start and stop */
+    pthread_mutex_t mutex; /* guards sleeping */
     pthread_cond_t wake, finished;
     pthread_t thread[MAX_THREADS];
-    int workers;                        /* started now */
-    int wanted;                         /* workers it was started for (fewer may have come) */
+    int workers; /* started now */
+    int wanted;  /* workers it was started for (fewer may have come) */
     atomic_bool stop;
     atomic_int sleepers;
     atomic_bool owner_sleeps;
@@ -30,13 +31,15 @@ static struct {
     void *context;
     int64_t n, piece;
     int pieces;
-    atomic_bool failed;                 /* a worker met an error: the first one is here */
+    atomic_bool failed; /* a worker met an error: the first one is here */
     fa_error error;
-} pool = {.owner = PTHREAD_MUTEX_INITIALIZER, .mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER,
+} pool = {.owner = PTHREAD_MUTEX_INITIALIZER,
+          .mutex = PTHREAD_MUTEX_INITIALIZER,
+          .wake = PTHREAD_COND_INITIALIZER,
           .finished = PTHREAD_COND_INITIALIZER};
 
-static atomic_int threads_wanted;       /* 0: not decided yet */
-static __thread bool inside;            /* this thread is running pieces */
+static atomic_int threads_wanted; /* 0: not decided yet */
+static __thread bool inside;      /* this thread is running pieces */
 static __thread bool is_worker;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -50,10 +53,23 @@ static inline void relax(void) {
 
 /* ---- how many ---- */
 
-static int from_environment(const char *name) {
+/* 0: not given, or not a number that could be meant. */
+static int from_environment(const char *name, const char *ends) {
     const char *text = getenv(name);
-    int n = text ? atoi(text) : 0;
-    return n < 0 ? 0 : n > MAX_THREADS ? MAX_THREADS : n;
+    char *end = NULL;
+    const long n = text && *text ? strtol(text, &end, 10) : 0;
+    return n > 0 && strchr(ends, *end) ? (n > MAX_THREADS ? MAX_THREADS : (int)n) : 0;
+}
+
+static int own_wish(void) {
+    const char *text = getenv("FACULA_NUM_THREADS");
+    const int n = from_environment("FACULA_NUM_THREADS", "");
+    if (text && *text && !n)
+        fai_warn("num_threads",
+                 "FACULA_NUM_THREADS='%.60s' is not a whole number from 1 to %d and is not used; FACULA_NUM_THREADS=2 asks for "
+                 "two threads",
+                 text, MAX_THREADS);
+    return n;
 }
 
 static int count_cores(void) {
@@ -65,8 +81,8 @@ static int count_cores(void) {
 int fa_num_threads(void) {
     int n = atomic_load_explicit(&threads_wanted, memory_order_relaxed);
     if (FAI_LIKELY(n > 0)) return n;
-    n = from_environment("FACULA_NUM_THREADS");
-    if (!n) n = from_environment("OMP_NUM_THREADS");
+    n = own_wish();
+    if (!n) n = from_environment("OMP_NUM_THREADS", ","); /* a list there has a number for each nested level */
     if (!n) n = count_cores();
     int unset = 0;
     atomic_compare_exchange_strong(&threads_wanted, &unset, n);
