@@ -135,7 +135,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
     if not _compile_noted and not disable:
         import warnings
         _compile_noted = True
-        warnings.warn("torch.compile: Facula runs every operation at once; the function or module is returned unchanged", stacklevel=2)
+        warnings.warn("torch.compile: Facula runs every operation at once; the function or module is returned unchanged",
+                      stacklevel=2)
     if model is None:
         return lambda f: f
     if not callable(model):

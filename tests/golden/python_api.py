@@ -64,8 +64,10 @@ def schedules(T):
         "linear_default": lambda o: L.LinearLR(o), "exponential": lambda o: L.ExponentialLR(o, 0.89),
         "polynomial": lambda o: L.PolynomialLR(o, 12, 2.3), "polynomial_default": lambda o: L.PolynomialLR(o),
         "cosine": lambda o: L.CosineAnnealingLR(o, 7, 0.003), "cosine_one": lambda o: L.CosineAnnealingLR(o, 1),
-        "restarts": lambda o: L.CosineAnnealingWarmRestarts(o, 4), "restarts_mult": lambda o: L.CosineAnnealingWarmRestarts(o, 2, 3, 0.01),
-        "cyclic": lambda o: L.CyclicLR(o, 0.01, [0.1, 0.3], 4, 3), "cyclic2": lambda o: L.CyclicLR(o, 0.01, 0.1, 3, mode="triangular2"),
+        "restarts": lambda o: L.CosineAnnealingWarmRestarts(o, 4),
+        "restarts_mult": lambda o: L.CosineAnnealingWarmRestarts(o, 2, 3, 0.01),
+        "cyclic": lambda o: L.CyclicLR(o, 0.01, [0.1, 0.3], 4, 3),
+        "cyclic2": lambda o: L.CyclicLR(o, 0.01, 0.1, 3, mode="triangular2"),
         "cyclic_exp": lambda o: L.CyclicLR(o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9),
         "cyclic_own": lambda o: L.CyclicLR(o, 0.01, 0.1, 3, scale_fn=lambda x: 0.5 ** x, cycle_momentum=False),
         "onecycle": lambda o: L.OneCycleLR(o, [0.1, 0.5], 26), "onecycle_linear": lambda o: L.OneCycleLR(
@@ -112,7 +114,8 @@ def schedule_epochs(T):
             s.step() if epoch is None else s.step(epoch)
             rows.append(s.get_last_lr())
         return rows
-    return {name: attempt(lambda: jump(make)) for name, make in schedules(T).items() if name not in ("sequential", "chained", "nested")}
+    several = ("sequential", "chained", "nested")
+    return {name: attempt(lambda: jump(make)) for name, make in schedules(T).items() if name not in several}
 
 
 @case
@@ -145,7 +148,8 @@ def schedule_plateau(T):
     answers = []
     for mode, kind, patience, cooldown in itertools.product(("min", "max"), ("rel", "abs"), (0, 2), (0, 2)):
         o = optimizer(T)
-        s = T.optim.lr_scheduler.ReduceLROnPlateau(o, mode, 0.3, patience, threshold_mode=kind, cooldown=cooldown, min_lr=[0.001, 0.1])
+        s = T.optim.lr_scheduler.ReduceLROnPlateau(o, mode, 0.3, patience, threshold_mode=kind, cooldown=cooldown,
+                                                   min_lr=[0.001, 0.1])
         rows = []
         for m in measures:
             s.step(m)
@@ -158,17 +162,23 @@ def schedule_plateau(T):
 def schedule_errors(T):
     L, o = T.optim.lr_scheduler, optimizer(T, momentum=0.9)
     bare = optimizer(T)
-    tries = [lambda: L.StepLR(3, 2), lambda: L.LambdaLR(o, [abs]), lambda: L.ConstantLR(o, factor=2), lambda: L.LinearLR(o, start_factor=0),
-             lambda: L.LinearLR(o, end_factor=2), lambda: L.CosineAnnealingWarmRestarts(o, 0), lambda: L.CosineAnnealingWarmRestarts(o, 2, 0),
+    tries = [lambda: L.StepLR(3, 2), lambda: L.LambdaLR(o, [abs]), lambda: L.ConstantLR(o, factor=2),
+             lambda: L.LinearLR(o, start_factor=0),
+             lambda: L.LinearLR(o, end_factor=2), lambda: L.CosineAnnealingWarmRestarts(o, 0),
+             lambda: L.CosineAnnealingWarmRestarts(o, 2, 0),
              lambda: L.CosineAnnealingWarmRestarts(o, 2, 1, "x"), lambda: L.CosineAnnealingWarmRestarts(o, 2).step(-1),
              lambda: L.ReduceLROnPlateau(o, factor=1.0), lambda: L.ReduceLROnPlateau(3), lambda: L.ReduceLROnPlateau(o, mode="x"),
-             lambda: L.ReduceLROnPlateau(o, threshold_mode="x"), lambda: L.ReduceLROnPlateau(o, min_lr=[1]), lambda: L.CyclicLR(3, 1, 2),
-             lambda: L.CyclicLR(bare, 1, 2), lambda: L.CyclicLR(o, 1, 2, mode="x"), lambda: L.CyclicLR(o, [1], 2), lambda: L.OneCycleLR(o, 1),
+             lambda: L.ReduceLROnPlateau(o, threshold_mode="x"), lambda: L.ReduceLROnPlateau(o, min_lr=[1]),
+             lambda: L.CyclicLR(3, 1, 2),
+             lambda: L.CyclicLR(bare, 1, 2), lambda: L.CyclicLR(o, 1, 2, mode="x"), lambda: L.CyclicLR(o, [1], 2),
+             lambda: L.OneCycleLR(o, 1),
              lambda: L.OneCycleLR(o, 1, -3), lambda: L.OneCycleLR(o, 1, 2.5), lambda: L.OneCycleLR(o, 1, epochs=3),
              lambda: L.OneCycleLR(o, 1, epochs=3, steps_per_epoch=0), lambda: L.OneCycleLR(o, 1, 9, pct_start=2),
-             lambda: L.OneCycleLR(o, 1, 9, anneal_strategy="x"), lambda: L.OneCycleLR(bare, 1, 9), lambda: L.OneCycleLR(o, [1], 9),
+             lambda: L.OneCycleLR(o, 1, 9, anneal_strategy="x"), lambda: L.OneCycleLR(bare, 1, 9),
+             lambda: L.OneCycleLR(o, [1], 9),
              lambda: L.SequentialLR(o, [], []), lambda: L.SequentialLR(o, [L.StepLR(o, 2)], [1]),
-             lambda: L.SequentialLR(o, [L.StepLR(o, 2), L.ReduceLROnPlateau(o)], [1]), lambda: L.SequentialLR(o, [L.StepLR(o, 2), 3], [1]),
+             lambda: L.SequentialLR(o, [L.StepLR(o, 2), L.ReduceLROnPlateau(o)], [1]),
+             lambda: L.SequentialLR(o, [L.StepLR(o, 2), 3], [1]),
              lambda: L.SequentialLR(o, [L.StepLR(o, 2), L.StepLR(bare, 2)], [1]), lambda: L.ChainedScheduler([]),
              lambda: L.ChainedScheduler([L.StepLR(o, 2), 3]), lambda: L.ChainedScheduler([L.ReduceLROnPlateau(o)]),
              lambda: L.StepLR(optimizer(T), 2, last_epoch=3), lambda: L.LRScheduler(o)]
@@ -184,7 +194,8 @@ def optimizer_errors(T):
     class Own(T.optim.Optimizer):
         def __init__(self, params, **defaults):
             super().__init__(params, {"lr": 0.1, **defaults})
-    tries = [lambda: Own(p), lambda: Own([]), lambda: Own([{"params": {p}}]), lambda: Own([1]), lambda: Own([p * 2]), lambda: Own(3),
+    tries = [lambda: Own(p), lambda: Own([]), lambda: Own([{"params": {p}}]), lambda: Own([1]), lambda: Own([p * 2]),
+             lambda: Own(3),
              lambda: Own([{"params": [p]}, {"params": [p]}]), lambda: Own([p, [q]]), lambda: Own([p]).add_param_group([p]),
              lambda: Own([("a", p), q]), lambda: Own([p]).step(), lambda: Own([{"lr": 1}]),
              lambda: Own([p]).load_state_dict({"state": {}, "param_groups": []}), lambda: Own([p]).load_state_dict({}),
@@ -231,7 +242,8 @@ def data_orders(T):
     def generator(n):
         return T.Generator().manual_seed(n)
     made = {
-        "shuffle": lambda d: D.DataLoader(d, 4, shuffle=True), "drop_last": lambda d: D.DataLoader(d, 4, shuffle=True, drop_last=True),
+        "shuffle": lambda d: D.DataLoader(d, 4, shuffle=True),
+        "drop_last": lambda d: D.DataLoader(d, 4, shuffle=True, drop_last=True),
         "in_order": lambda d: D.DataLoader(d, 5), "generator": lambda d: D.DataLoader(d, 4, shuffle=True, generator=generator(7)),
         "generator_in_order": lambda d: D.DataLoader(d, 4, generator=generator(7)),
         "replacement": lambda d: D.DataLoader(d, 4, sampler=D.RandomSampler(d, True, 70)),
@@ -284,16 +296,21 @@ def data_errors(T):
              lambda: D.ConcatDataset([]), lambda: D.ConcatDataset([Endless()]), lambda: list(D.ChainDataset([data])),
              lambda: D.StackDataset(data, a=x), lambda: D.StackDataset(), lambda: D.StackDataset(x, x[:2]),
              lambda: D.random_split(data, [5, 2]), lambda: D.random_split(data, [-0.1, 1.1]), lambda: D.RandomSampler([]),
-             lambda: D.RandomSampler(data, 3), lambda: D.RandomSampler(data, num_samples=2.5), lambda: D.WeightedRandomSampler([[0.1]], 2),
-             lambda: D.WeightedRandomSampler([0.1], 0), lambda: D.WeightedRandomSampler([0.1], 2, 3), lambda: D.BatchSampler(range(7), 0, False),
-             lambda: D.BatchSampler(range(7), True, False), lambda: D.BatchSampler(range(7), 2, 1), lambda: D.DistributedSampler(range(3), 2, 2),
-             lambda: D.default_collate([None]), lambda: D.default_collate([T.ones(2), T.ones(3)]), lambda: D.default_collate([[1, 2], [3]]),
+             lambda: D.RandomSampler(data, 3), lambda: D.RandomSampler(data, num_samples=2.5),
+             lambda: D.WeightedRandomSampler([[0.1]], 2),
+             lambda: D.WeightedRandomSampler([0.1], 0), lambda: D.WeightedRandomSampler([0.1], 2, 3),
+             lambda: D.BatchSampler(range(7), 0, False),
+             lambda: D.BatchSampler(range(7), True, False), lambda: D.BatchSampler(range(7), 2, 1),
+             lambda: D.DistributedSampler(range(3), 2, 2),
+             lambda: D.default_collate([None]), lambda: D.default_collate([T.ones(2), T.ones(3)]),
+             lambda: D.default_collate([[1, 2], [3]]),
              lambda: D.default_collate([]), lambda: D.default_collate([{"a": 1}, {"b": 1}]), lambda: D.default_collate([1j]),
              lambda: L(data, shuffle=True, sampler=[1]), lambda: L(data, 0), lambda: L(data, batch_sampler=[[1]], shuffle=True),
              lambda: L(data, None, drop_last=True), lambda: L(data, num_workers=-1), lambda: L(data, timeout=-1),
              lambda: L(data, prefetch_factor=2), lambda: L(data, persistent_workers=True), lambda: L(Endless(), shuffle=True),
              lambda: L(Endless(), sampler=[1]), lambda: L(data, multiprocessing_context="spawn"), lambda: L([], shuffle=True),
-             lambda: L(data, num_workers=1, multiprocessing_context=3), lambda: setattr(L(data), "batch_size", 3), lambda: len(L(Endless())),
+             lambda: L(data, num_workers=1, multiprocessing_context=3), lambda: setattr(L(data), "batch_size", 3),
+             lambda: len(L(Endless())),
              lambda: list(L([1, None], 2))]
     return [str(type(attempt(t)).__name__) if not isinstance(attempt(t), Exception) else attempt(t) for t in tries]
 
@@ -305,7 +322,8 @@ def data_collate(T):
     Pair = collections.namedtuple("Pair", "a b")
     batches = [[1, 2], [1.5, 2], [True, False], ["a", "b"], [{"a": 1, "b": T.ones(2)}, {"a": 2, "b": T.zeros(2)}],
                [(1, 2.0), (3, 4.0)], [[1, 2], [3, 4]], [Pair(1, 2), Pair(3, 4)], [T.ones(2), T.zeros(2)], [range(3), range(3)],
-               [collections.OrderedDict(a=1), collections.OrderedDict(a=2)], [(), ()], [2 ** 40, 1], [{"x": [("s", 1), ("t", 2.5)]}] * 2]
+               [collections.OrderedDict(a=1), collections.OrderedDict(a=2)], [(), ()], [2 ** 40, 1],
+               [{"x": [("s", 1), ("t", 2.5)]}] * 2]
     answers = []
     for batch in batches:
         made = D.default_collate(batch)

@@ -28,8 +28,9 @@ class Program(unittest.TestCase):
 
     def python(self, *args, stdin="", cwd=None, **env):
         paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([HOME, *(p for p in paths if p != HOME)]), "PYTHONDONTWRITEBYTECODE": "1", **env}
-        return subprocess.run([sys.executable, *args], input=stdin, capture_output=True, text=True, timeout=120, cwd=cwd or self.folder, env=env)
+        paths = os.pathsep.join([HOME, *(p for p in paths if p != HOME)])
+        return subprocess.run([sys.executable, *args], input=stdin, capture_output=True, text=True, timeout=120,
+                              cwd=cwd or self.folder, env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", **env})
 
     def facula(self, *args, **more):
         return self.python("-m", "facula", *args, **more)
@@ -76,7 +77,8 @@ class Running(Program):
         self.write("a.py", "import torch\n\ndef f(x):\n    return 1 / x\n\nf(0)\n")
         ours, pythons = self.facula("a.py"), self.python("a.py", FACULA_AS_TORCH="1", PYTHONPATH=self.on_path())
         self.assertEqual(ours.returncode, 1)
-        self.assertTrue(ours.stderr.startswith(f'Traceback (most recent call last):\n  File "{self.folder}/a.py", line 6, in <module>'))
+        self.assertTrue(ours.stderr.startswith(f'Traceback (most recent call last):\n  File "{self.folder}/a.py", line 6, in '
+                                               f'<module>'))
         self.assertEqual(ours.stderr.replace(self.folder + "/", ""), pythons.stderr.replace(self.folder + "/", ""))
 
     def on_path(self):
@@ -88,9 +90,11 @@ class Running(Program):
 
     def test_ends(self):
         self.write("bad.py", "x = (\n")
-        for args, code, text in ((("-c", "raise KeyboardInterrupt"), -2, "KeyboardInterrupt"), (("-c", "import sys; sys.exit('bye')"), 1, "bye"),
-                                 (("bad.py",), 1, "SyntaxError"), (("none.py",), 2, "can't open file"), (("-m", "no_such"), 1, "No module named no_such"),
-                                 (("-z",), 1, "unknown option -z"), (("-c",), 1, "Argument expected for the -c option")):
+        for args, code, text in ((("-c", "raise KeyboardInterrupt"), -2, "KeyboardInterrupt"),
+                                 (("-c", "import sys; sys.exit('bye')"), 1, "bye"), (("bad.py",), 1, "SyntaxError"),
+                                 (("none.py",), 2, "can't open file"),
+                                 (("-m", "no_such"), 1, "No module named no_such"), (("-z",), 1, "unknown option -z"),
+                                 (("-c",), 1, "Argument expected for the -c option")):
             with self.subTest(args):
                 done = self.facula(*args)
                 self.assertEqual((done.returncode, done.stdout), (code, ""))
@@ -110,29 +114,33 @@ class Names(Program):
             from torch.utils.data import DataLoader
             import facula, facula.nn.functional as G, facula.utils.data
             print(facula is torch, F is G, facula.utils.data is torch.utils.data, facula.nn is nn)
-            print(torch.Tensor, torch.float32, nn.Module, DataLoader, s.StepLR, torch.__spec__.name, nn.__name__)
+            print(torch.Tensor, torch.float32, nn.Module, torch.__spec__.name, nn.__name__)
+            print(DataLoader, s.StepLR)
         """
         self.prints(self.facula("-c", textwrap.dedent(code)), """\
             True True True True
-            <class 'torch.Tensor'> torch.float32 <class 'torch.nn.modules.module.Module'> <class 'torch.utils.data.dataloader.DataLoader'> \
-<class 'torch.optim.lr_scheduler.StepLR'> torch torch.nn
-            """.replace("\n            ", "\n").lstrip())
+            <class 'torch.Tensor'> torch.float32 <class 'torch.nn.modules.module.Module'> torch torch.nn
+            <class 'torch.utils.data.dataloader.DataLoader'> <class 'torch.optim.lr_scheduler.StepLR'>
+        """)
 
     def test_a_plain_import_leaves_torch_alone(self):
         code = ("import sys, os, facula, facula.utils.data\n"
-                "print([m for m in sys.modules if m.split('.')[0] == 'torch'], facula.Tensor, facula.float32, facula.utils.data.DataLoader)\n"
+                "print([m for m in sys.modules if m.split('.')[0] == 'torch'], facula.Tensor, facula.float32, "
+                "facula.utils.data.DataLoader)\n"
                 "print('FACULA_AS_TORCH' in os.environ, [p for p in sys.path if '_on_path' in p])")
         self.prints(self.python("-c", code), "[] <class 'facula.Tensor'> facula.float32 "
                     "<class 'facula.utils.data.dataloader.DataLoader'>\nFalse []\n")
 
     def test_pickles_carry_the_name_of_torch(self):
-        code = "import pickle, torch.utils.data as d; print(b'torch' in (p := pickle.dumps(d.Subset([1, 2], [1]))), b'facula' in p, pickle.loads(p)[0])"
+        code = "import pickle, torch.utils.data as d; print(b'torch' in (p := pickle.dumps(d.Subset([1, 2], [1]))), b'facula' "
+               "in p, pickle.loads(p)[0])"
         self.prints(self.facula("-c", code), "True False 2\n")
 
 
 class Children(Program):
     def test_processes_that_a_program_starts(self):
-        self.write("child.py", "import torch, torch.utils.data\nprint('child', torch.__name__, torch.utils.data.__name__, torch.tensor(2).item())\n")
+        self.write("child.py", "import torch, torch.utils.data\nprint('child', torch.__name__, torch.utils.data.__name__, "
+                               "torch.tensor(2).item())\n")
         self.write("a.py", """\
             import subprocess, sys, torch, os
             subprocess.run([sys.executable, "child.py"])
@@ -190,7 +198,8 @@ class Missing(Program):
         self.assertIn("module 'torch' has no attribute 'zerros': torch.zerros is not in Facula. Near names: torch.zeros", said[0])
         self.assertIn("planned", said[1])
         self.assertIn("TorchScript is not planned", said[2])
-        self.assertEqual(said[3], "module 'torch' has no attribute 'quite_unknown': torch.quite_unknown is not in Facula. What there is: dir(torch).")
+        self.assertEqual(said[3], "module 'torch' has no attribute 'quite_unknown': torch.quite_unknown is not in Facula. What "
+                                  "there is: dir(torch).")
         self.assertEqual(said[4], "False 3")
 
     def test_modules(self):
@@ -201,9 +210,11 @@ class Missing(Program):
                     __import__(name)
                 except ModuleNotFoundError as e:
                     print(e.name, "|", e)
-            print([importlib.util.find_spec(name) for name in ("torchvision", "torch.jit")], importlib.util.find_spec("torch").name)
+            find = importlib.util.find_spec
+            print([find(name) for name in ("torchvision", "torch.jit")], find("torch").name)
         """).splitlines()
-        self.assertTrue(said[0].startswith("torch.distributed | No module named 'torch.distributed': torch.distributed is not in Facula. Training"))
+        self.assertTrue(said[0].startswith("torch.distributed | No module named 'torch.distributed': torch.distributed is not "
+                                           "in Facula. Training"))
         self.assertEqual(said[1], "torch.no_such | No module named 'torch.no_such': torch.no_such is not in Facula.")
         self.assertIn("torchvision is not part of Facula", said[2])
         self.assertIn("torchaudio is not part of Facula", said[3])
@@ -215,7 +226,8 @@ class Missing(Program):
         self.assertEqual(self.told("import torch, torchvision; print(torchvision.x)"), "1\n")
 
     def test_compile_returns_what_it_got(self):
-        done = self.facula("-c", "import torch\nf = torch.compile(len)\ng = torch.compile(mode='max-autotune')(abs)\nprint(f is len, g is abs)")
+        done = self.facula("-c", "import torch\nf = torch.compile(len)\ng = torch.compile(mode='max-autotune')(abs)\nprint(f "
+                                 "is len, g is abs)")
         self.assertEqual(done.stdout, "True True\n")
         self.assertEqual(done.stderr.count("UserWarning: torch.compile: Facula runs every operation at once"), 1)
 
@@ -236,10 +248,12 @@ class Notebook(Program):
             import torch, torch.utils.data, sys
             print(torch.float32, torch.Tensor, torch.utils.data.DataLoader, sys.modules["facula"] is torch)
         """)
-        self.prints(self.python("a.py"), "torch.float32 <class 'torch.Tensor'> <class 'torch.utils.data.dataloader.DataLoader'> True\n")
+        self.prints(self.python("a.py"), "torch.float32 <class 'torch.Tensor'> <class "
+                                         "'torch.utils.data.dataloader.DataLoader'> True\n")
 
     def test_after_a_plain_import(self):
-        code = "import facula; facula.load_ipython_extension(None); import torch, torch.utils.data as d; print(torch is facula, d is facula.utils.data)"
+        code = "import facula; facula.load_ipython_extension(None); import torch, torch.utils.data as d; print(torch is "
+               "facula, d is facula.utils.data)"
         self.prints(self.python("-c", code), "True True\n")
 
 

@@ -20,10 +20,12 @@ __all__ = ["LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR"
            "PolynomialLR", "LRScheduler"]
 
 _SEE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
-_OVERRIDDEN = ("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure "
+_OVERRIDDEN = ("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make "
+               "sure "
                "to call `optimizer.step()` before `lr_scheduler.step()`. " + _SEE)
-_ORDER = ("Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call them in the "
-          "opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch skipping the "
+_ORDER = ("Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call them "
+          "in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch "
+          "skipping the "
           "first value of the learning rate schedule. " + _SEE)
 _EPOCH = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
           "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed form is "
@@ -375,7 +377,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self):
         self._warn_outside_step()
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2 for base in self.base_lrs]
+        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+                for base in self.base_lrs]
 
     def step(self, epoch=None):
         """The next epoch's rates, or those of any epoch, which may be a fraction: step(epoch + i / batches)."""
@@ -449,8 +452,8 @@ class SequentialLR(_OfSchedulers):
         _check_together("SequentialLR", schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the number of "
-                             f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
-                             f"equal to {len(milestones)}")
+                             f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones "
+                             f"to be equal to {len(milestones)}")
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
@@ -569,10 +572,10 @@ class ReduceLROnPlateau(LRScheduler):
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:
-                raise RuntimeError("The number of param groups in the `optimizer` "
-                                   f"({len(groups)}) differs from when `ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), "
-                                   "usually due to a new param group being added to the optimizer. Please modify the `min_lrs` field "
-                                   "to match the length of the `optimizer` param groups.")
+                raise RuntimeError(f"The number of param groups in the `optimizer` ({len(groups)}) differs from when "
+                                   f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param "
+                                   "group being added to the optimizer. Please modify the `min_lrs` field to match the "
+                                   "length of the `optimizer` param groups.")
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, lowest in zip(groups, self.min_lrs):
             old = float(group["lr"])
@@ -589,6 +592,20 @@ class ReduceLROnPlateau(LRScheduler):
         if self.mode == "min":
             return a < (best * (1.0 - self.threshold) if self.threshold_mode == "rel" else best - self.threshold)
         return a > (best * (self.threshold + 1.0) if self.threshold_mode == "rel" else best + self.threshold)
+
+
+def _begin_momentum(optimizer, base, highest, last_epoch):
+    """Momentum goes the other way than the rate: (whether it is the first of `betas`, lowest, highest of each group)."""
+    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+    use_beta1 = "betas" in optimizer.defaults
+    lows, highs = _for_groups(optimizer, "base_momentum", base), _for_groups(optimizer, "max_momentum", highest)
+    if last_epoch == -1:
+        for high, low, group in zip(highs, lows, optimizer.param_groups):
+            _set_momentum(group, use_beta1, high)
+            group["max_momentum"] = high
+            group["base_momentum"] = low
+    return use_beta1, lows, highs
 
 
 def _set_momentum(group, use_beta1, value):
@@ -621,22 +638,10 @@ class CyclicLR(LRScheduler):
         self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self._begin_momentum(base_momentum, max_momentum, last_epoch)
+            self.use_beta1, self.base_momentums, self.max_momentums = _begin_momentum(optimizer, base_momentum, max_momentum,
+                                                                                      last_epoch)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
-
-    def _begin_momentum(self, base, highest, last_epoch):
-        defaults = self.optimizer.defaults
-        if "momentum" not in defaults and "betas" not in defaults:
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        self.use_beta1 = "betas" in defaults
-        self.base_momentums = _for_groups(self.optimizer, "base_momentum", base)
-        self.max_momentums = _for_groups(self.optimizer, "max_momentum", highest)
-        if last_epoch == -1:
-            for high, low, group in zip(self.max_momentums, self.base_momentums, self.optimizer.param_groups):
-                _set_momentum(group, self.use_beta1, high)
-                group["max_momentum"] = high
-                group["base_momentum"] = low
 
     def scale_fn(self, x):
         """How far the cycle (or the batch) x goes up, as a share of max_lr - base_lr."""
@@ -677,9 +682,9 @@ class CyclicLR(LRScheduler):
 class OneCycleLR(LRScheduler):
     """One cycle over the whole training: up from max_lr / div_factor to max_lr, then down to far below where it began."""
 
-    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3, anneal_strategy="cos",
-                 cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0, final_div_factor=1e4,
-                 three_phase=False, last_epoch=-1):
+    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
+                 anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
+                 final_div_factor=1e4, three_phase=False, last_epoch=-1):
         self.optimizer = _check_optimizer(optimizer)
         self.total_steps = self._count(total_steps, epochs, steps_per_epoch)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
@@ -696,7 +701,7 @@ class OneCycleLR(LRScheduler):
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self._begin_momentum(base_momentum, max_momentum, last_epoch)
+            self.use_beta1, _, _ = _begin_momentum(optimizer, base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
 
     @staticmethod
@@ -720,18 +725,6 @@ class OneCycleLR(LRScheduler):
         return [up, phase(float(2 * share * self.total_steps) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
                 phase(self.total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
 
-    def _begin_momentum(self, base, highest, last_epoch):
-        defaults = self.optimizer.defaults
-        if "momentum" not in defaults and "betas" not in defaults:
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        self.use_beta1 = "betas" in defaults
-        highs, lows = _for_groups(self.optimizer, "max_momentum", highest), _for_groups(self.optimizer, "base_momentum", base)
-        if last_epoch == -1:
-            for high, low, group in zip(highs, lows, self.optimizer.param_groups):
-                _set_momentum(group, self.use_beta1, high)
-                group["max_momentum"] = high
-                group["base_momentum"] = low
-
     def _anneal(self, start, end, share):
         if self._anneal_func_type == "linear":
             return (end - start) * share + start
@@ -753,5 +746,6 @@ class OneCycleLR(LRScheduler):
         for group in self.optimizer.param_groups:
             rates.append(self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], share))
             if self.cycle_momentum:
-                _set_momentum(group, self.use_beta1, self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], share))
+                momentum = self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], share)
+                _set_momentum(group, self.use_beta1, momentum)
         return rates

@@ -1,4 +1,4 @@
-"""Tools around training: data sets and loaders (utils.data), memory for time (utils.checkpoint), handles of hooks (utils.hooks)."""
+"""Tools around training: data sets and loaders (utils.data), memory for time (utils.checkpoint), handles of hooks."""
 from .. import _missing
 
 __getattr__ = _missing.attribute_of(__name__, ("checkpoint", "data", "hooks"))

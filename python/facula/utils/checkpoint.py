@@ -12,10 +12,10 @@ from ..random import fork_rng
 
 __all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError"]
 
-_NAMED = ("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint "
-          "without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve the current "
-          "default behavior, you can pass use_reentrant=True. Refer to docs for more details on the differences between the two "
-          "variants.")
+_NAMED = ("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling "
+          "checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to "
+          "preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the "
+          "differences between the two variants.")
 
 
 class CheckpointError(RuntimeError):
@@ -93,8 +93,9 @@ class _Node(torch.autograd.Function):
         inputs = [one.detach().requires_grad_(one.requires_grad) for one in ctx.saved_tensors]
         results = _tensors(ctx.part.again(inputs), [])
         if len(results) != len(grads):
-            raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was computed again: {len(grads)} in the "
-                                  f"forward pass, {len(results)} in the backward pass. The function must do the same both times.")
+            raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was computed again: {len(grads)} in "
+                                  f"the forward pass, {len(results)} in the backward pass. The function must do the same both "
+                                  "times.")
         pairs = [(one, grad) for one, grad in zip(results, grads) if one.requires_grad and grad is not None]
         if not pairs:
             raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
@@ -106,8 +107,8 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=None, determinism
                preserve_rng_state=True, **kwargs):
     """function(*args, **kwargs), whose intermediate results are computed again in the backward pass instead of being kept.
 
-    use_reentrant=False (recommended): gradients reach what the function uses, arguments or not. True: only if an argument requires
-    a gradient. preserve_rng_state: dropout draws the same numbers both times. context_fn is not supported.
+    use_reentrant=False (recommended): gradients reach what the function uses, arguments or not. True: only if an argument
+    requires a gradient. preserve_rng_state: dropout draws the same numbers both times. context_fn is not supported.
     """
     if use_reentrant is None:
         warnings.warn(_NAMED, stacklevel=2)

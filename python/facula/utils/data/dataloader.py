@@ -32,9 +32,9 @@ class _Endless(Sampler):
 class DataLoader:
     """An iterable over batches of `dataset`.
 
-    batch_size: samples in a batch; None: samples as they are. shuffle: in a new random order each epoch. sampler, batch_sampler: an
-    order of your own. collate_fn: makes a batch of a list of samples. drop_last: without the last batch if it is smaller.
-    num_workers: processes that fetch; prefetch_factor: batches that each of them has ready; persistent_workers: they stay for the
+    batch_size: samples in a batch; None: samples as they are. shuffle: in a new random order each epoch. sampler,
+    batch_sampler: an order of your own. collate_fn: makes a batch of a list of samples. drop_last: without the last batch
+    if it is smaller. num_workers: processes that fetch; prefetch_factor: batches that each of them has ready; persistent_workers: they stay for the
     next epoch; worker_init_fn(number) is called in each; timeout: seconds to wait for a batch. generator: where the order and the
     workers' seeds come from. pin_memory: batches in memory that devices copy from directly.
     """
@@ -45,8 +45,8 @@ class DataLoader:
         return cls
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None,
-                 pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *,
-                 prefetch_factor=None, persistent_workers=False, pin_memory_device="", in_order=True):
+                 pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None,
+                 generator=None, *, prefetch_factor=None, persistent_workers=False, pin_memory_device="", in_order=True):
         self._check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         if num_workers > 0 and prefetch_factor is None:
             prefetch_factor = 2
@@ -118,12 +118,12 @@ class DataLoader:
             if isinstance(context, str):
                 methods = multiprocessing.get_all_start_methods()
                 if context not in methods:
-                    raise ValueError(f"multiprocessing_context option should specify a valid start method in {methods!r}, but got "
-                                     f"multiprocessing_context={context!r}")
+                    raise ValueError(f"multiprocessing_context option should specify a valid start method in {methods!r}, but "
+                                     f"got multiprocessing_context={context!r}")
                 context = multiprocessing.get_context(context)
             if not isinstance(context, multiprocessing.context.BaseContext):
-                raise TypeError("multiprocessing_context option should be a valid context object or a string specifying the start "
-                                f"method, but got multiprocessing_context={context}")
+                raise TypeError("multiprocessing_context option should be a valid context object or a string specifying the "
+                                f"start method, but got multiprocessing_context={context}")
         self._context = context
 
     def __setattr__(self, name, value):
@@ -173,9 +173,10 @@ class DataLoader:
             return
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if cpus is not None and self.num_workers > cpus:
-            warnings.warn(f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number of "
-                          f"worker in current system is {cpus}, which is smaller than what this DataLoader is going to create. Please "
-                          "be aware that excessive worker creation might get DataLoader running slow or even freeze, lower the "
+            warnings.warn(f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max "
+                          f"number of worker in current system is {cpus}, which is smaller than what this DataLoader is going "
+                          "to create. Please be aware that excessive worker creation might get DataLoader running slow or "
+                          "even freeze, lower the "
                           "worker number to avoid potential slowness/freeze if necessary.", stacklevel=3)
 
 
@@ -214,7 +215,8 @@ class _BaseDataLoaderIter:
     def _can_pin():
         if torch.cuda.is_available():
             return True
-        warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
+        warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
+                      "used.",
                       stacklevel=5)
         return False
 
@@ -234,12 +236,12 @@ class _BaseDataLoaderIter:
         return data
 
     def _warn_of_length(self):
-        text = (f"Length of IterableDataset {self._loader.dataset} was reported to be {self._told} (when accessing len(dataloader)), "
-                f"but {self._yielded} samples have been fetched. ")
+        text = (f"Length of IterableDataset {self._loader.dataset} was reported to be {self._told} (when accessing "
+                f"len(dataloader)), but {self._yielded} samples have been fetched. ")
         if self._loader.num_workers > 0:
-            text += ("For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset replica "
-                     "at each worker. Please see https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for "
-                     "examples.")
+            text += ("For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset "
+                     "replica at each worker. Please see "
+                     "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples.")
         warnings.warn(text, stacklevel=3)
 
 
@@ -292,16 +294,16 @@ class _Worker:
         if code is not None and code < 0:
             cause = RuntimeError(f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(-code)}. ")
         elif code:
-            cause = RuntimeError(f"DataLoader worker (pid {pid}) exited unexpectedly with exit code {code}. Details are lost due to "
-                                 "multiprocessing. Rerunning with num_workers=0 may give better error trace.")
+            cause = RuntimeError(f"DataLoader worker (pid {pid}) exited unexpectedly with exit code {code}. Details are lost "
+                                 "due to multiprocessing. Rerunning with num_workers=0 may give better error trace.")
         return RuntimeError(f"DataLoader worker (pid(s) {pid}) exited unexpectedly"), cause
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """Tasks (a number and the indices of a batch) go to workers by turns; results come back in the order of their numbers.
 
-    The loader never waits in a send: whenever it waits, it waits for all workers at once, takes what they have and gives them what
-    they can take, so that neither side can wait for the other.
+    The loader never waits in a send: whenever it waits, it waits for all workers at once, takes what they have and gives them
+    what they can take, so that neither side can wait for the other.
     """
 
     def __init__(self, loader):

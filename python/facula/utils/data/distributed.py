@@ -17,8 +17,8 @@ class DistributedSampler(Sampler):
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
         if num_replicas is None or rank is None:
-            raise RuntimeError("Requires distributed package to be available. torch.distributed is planned and not in Facula yet: "
-                               "give num_replicas and rank, as in DistributedSampler(dataset, num_replicas=1, rank=0).")
+            raise RuntimeError("Requires distributed package to be available. torch.distributed is planned and not in Facula "
+                               "yet: give num_replicas and rank, as in DistributedSampler(dataset, num_replicas=1, rank=0).")
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset

@@ -39,9 +39,9 @@ class _Pickler(pickle.Pickler):
         if type(value) is not torch.Tensor:
             return NotImplemented
         if value.requires_grad and not value.is_leaf:
-            raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
-                               "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor "
-                               "before serializing (e.g., putting it on the queue).")
+            raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not "
+                               "support crossing process boundaries.  If you just want to transfer the data, call detach() on "
+                               "the tensor before serializing (e.g., putting it on the queue).")
         plain = value.detach().contiguous()
         memory = pickle.PickleBuffer(octets(plain)) if plain.numel() else None
         return _rebuild, (memory, value.dtype, tuple(value.shape), value.requires_grad)
