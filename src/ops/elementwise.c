@@ -209,7 +209,7 @@ static bool bools_pass(const char *op, int loop, fai_types types, bool checks_ze
 {
     const bool shifts = loop == FAI_ROW_bitwise_left_shift || loop == FAI_ROW_bitwise_right_shift || loop == FAI_ROW_gcd || loop == FAI_ROW_lcm;
     if (common == FA_BOOL && (types == FAI_TYPES_NUMBER || checks_zero || shifts)) return refuse_type(op, loop, common, "numbers, no bools");
-    for (int k = 0; k < n && loop == FAI_ROW_sub; k++) {
+    for (int k = 0; k < n && (loop == FAI_ROW_sub || loop == FAI_ROW_sub_alpha); k++) {
         const fai_operand *x = &operands[k];
         if (x->tensor ? x->tensor->dtype != FA_BOOL : x->scalar.kind != FA_SCALAR_BOOL) continue;
         fai_fail(FA_ERR_RUNTIME, op,
