@@ -30,7 +30,8 @@ class Program(unittest.TestCase):
         paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
         paths = os.pathsep.join([HOME, *(p for p in paths if p != HOME)])
         return subprocess.run([sys.executable, *args], input=stdin, capture_output=True, text=True, timeout=120,
-                              cwd=cwd or self.folder, env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", **env})
+                              cwd=cwd or self.folder,
+                              env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", **env})
 
     def facula(self, *args, **more):
         return self.python("-m", "facula", *args, **more)
@@ -132,8 +133,8 @@ class Names(Program):
                     "<class 'facula.utils.data.dataloader.DataLoader'>\nFalse []\n")
 
     def test_pickles_carry_the_name_of_torch(self):
-        code = "import pickle, torch.utils.data as d; print(b'torch' in (p := pickle.dumps(d.Subset([1, 2], [1]))), b'facula' "
-               "in p, pickle.loads(p)[0])"
+        code = ("import pickle, torch.utils.data as d; p = pickle.dumps(d.Subset([1, 2], [1]))\n"
+                "print(b'torch' in p, b'facula' in p, pickle.loads(p)[0])")
         self.prints(self.facula("-c", code), "True False 2\n")
 
 
@@ -252,8 +253,8 @@ class Notebook(Program):
                                          "'torch.utils.data.dataloader.DataLoader'> True\n")
 
     def test_after_a_plain_import(self):
-        code = "import facula; facula.load_ipython_extension(None); import torch, torch.utils.data as d; print(torch is "
-               "facula, d is facula.utils.data)"
+        code = ("import facula; facula.load_ipython_extension(None)\nimport torch, torch.utils.data as d\n"
+                "print(torch is facula, d is facula.utils.data)")
         self.prints(self.python("-c", code), "True True\n")
 
 

@@ -34,9 +34,10 @@ class DataLoader:
 
     batch_size: samples in a batch; None: samples as they are. shuffle: in a new random order each epoch. sampler,
     batch_sampler: an order of your own. collate_fn: makes a batch of a list of samples. drop_last: without the last batch
-    if it is smaller. num_workers: processes that fetch; prefetch_factor: batches that each of them has ready; persistent_workers: they stay for the
-    next epoch; worker_init_fn(number) is called in each; timeout: seconds to wait for a batch. generator: where the order and the
-    workers' seeds come from. pin_memory: batches in memory that devices copy from directly.
+    if it is smaller. num_workers: processes that fetch; prefetch_factor: batches that each of them has ready;
+    persistent_workers: they stay for the next epoch; worker_init_fn(number) is called in each; timeout: seconds to wait for
+    a batch. generator: where the order and the workers' seeds come from. pin_memory: batches in memory that devices copy
+    from directly.
     """
 
     _initialized = False
