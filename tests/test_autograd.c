@@ -3,6 +3,7 @@
  * test_autograd_functions.c, deep and random graphs in test_autograd_deep.c. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
+/* test-tags: threads */
 #include "support/check.h"
 
 static fa_tensor *leaf_of(int n, const double *values) {

@@ -4,7 +4,8 @@
  * line here.
  *
  * test-env: FACULA_SIM=cuda:1
- * test-limit: 300 */
+ * test-limit: 300
+ * test-tags: threads */
 #include "autograd/generated.h"
 #include "support/calls.h"
 #include <facula.h>
