@@ -67,7 +67,7 @@ static inline void derivatives(const char *name, fa_tensor *loss, fa_module *net
     for (int graph = 0; graph < 2; graph++) {
         fa_grad_of(&loss, 1, towards, n, grads, .create_graph = graph == 1, .retain_graph = true);
         for (int i = 0; i < n; i++) matches(name, "d", i, grads[i]);
-        if (!twice) return;
+        if (!twice || ninputs == 0) return;
     }
     for (int i = 0; i < ninputs; i++) {
         fa_tensor *part = fa_sum(fa_mul(grads[i], grads[i]));
