@@ -61,12 +61,73 @@ PyObject *fapy_grad_fn(fa_tensor *t)
     return node_new(node);
 }
 
+/* ---- hooks ---- */
+
+/* A result for the engine: borrowed from its scope. */
+static fa_tensor *call_hook(fa_tensor *grad, void *hook)
+{
+    PyObject *result = PyObject_CallOneArg(hook, (PyObject *)grad);
+    if (result && !Py_IsNone(result) && !fapy_tensor_check(result)) {
+        PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", Py_TYPE(result)->tp_name);
+        Py_CLEAR(result);
+    }
+    if (!result) return fapy_foreign(), NULL;
+    if (Py_IsNone(result)) return Py_DECREF(result), grad;
+    return fai_scope_add(result, "hook") ? (fa_tensor *)result : NULL;
+}
+
+static void release_hook(void *hook) { Py_DECREF((PyObject *)hook); }
+
+typedef struct handle_object { PyObject_HEAD PyObject *tensor; int id; } handle_object;
+
+static PyObject *handle_remove(PyObject *self, PyObject *unused)
+{
+    handle_object *h = (handle_object *)self;
+    (void)unused;
+    if (h->tensor) fa_remove_hook((fa_tensor *)h->tensor, h->id);
+    fa_error_take(); /* removed already */
+    Py_CLEAR(h->tensor);
+    Py_RETURN_NONE;
+}
+static PyObject *handle_enter(PyObject *self, PyObject *unused) { (void)unused; return Py_NewRef(self); }
+static PyObject *handle_exit(PyObject *self, PyObject *args) { (void)args; return handle_remove(self, NULL); }
+static void handle_dealloc(PyObject *self)
+{
+    Py_XDECREF(((handle_object *)self)->tensor);
+    PyObject_Free(self);
+}
+static PyMethodDef handle_methods[] = {{"remove", handle_remove, METH_NOARGS, "remove()\n--\n\nTakes the hook off."}, {"__enter__", handle_enter, METH_NOARGS, NULL},
+                                       {"__exit__", handle_exit, METH_VARARGS, NULL}, {0}};
+static PyTypeObject Handle = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula.utils.hooks.RemovableHandle", .tp_basicsize = sizeof(handle_object),
+                              .tp_flags = Py_TPFLAGS_DEFAULT, .tp_dealloc = handle_dealloc, .tp_methods = handle_methods, .tp_doc = "Takes a hook off again."};
+
+static PyObject *tensor_register_hook(PyObject *self, PyObject *hook)
+{
+    if (!fa_is_requires_grad((fa_tensor *)self)) return PyErr_SetString(PyExc_RuntimeError, "cannot register a hook on a tensor that doesn't require gradient"), NULL;
+    if (!PyCallable_Check(hook)) return PyErr_Format(PyExc_TypeError, "register_hook(): hook must be callable, not %s", Py_TYPE(hook)->tp_name);
+    handle_object *h = PyObject_New(handle_object, &Handle);
+    if (!h) return NULL;
+    h->id = fa_register_hook((fa_tensor *)self, call_hook, Py_NewRef(hook), release_hook);
+    h->tensor = h->id > 0 ? Py_NewRef(self) : NULL;
+    if (h->id <= 0) return Py_DECREF(hook), Py_DECREF(h), fapy_raise();
+    fapy_track(self);
+    return (PyObject *)h;
+}
+
 int fapy_hooks_traverse(fa_tensor *t, visitproc visit, void *arg)
 {
-    (void)t, (void)visit, (void)arg;
+    for (const fai_hook *h = t->extra ? t->extra->hooks : NULL; h; h = h->next)
+        if (h->call == call_hook) Py_VISIT((PyObject *)h->data);
     return 0;
 }
-void fapy_hooks_clear(fa_tensor *t) { (void)t; }
+
+void fapy_hooks_clear(fa_tensor *t)
+{
+    fai_hook *hooks = t->extra ? t->extra->hooks : NULL;
+    if (!hooks) return;
+    t->extra->hooks = NULL;
+    fai_free_hooks(hooks);
+}
 
 /* ---- backward ---- */
 
@@ -119,7 +180,45 @@ static PyObject *tensor_retain_grad(PyObject *self, PyObject *unused)
     return fapy_bool_or_raise(fa_retain_grad((fa_tensor *)self), mark);
 }
 
+/* grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads): the three are tuples. */
+static PyObject *grad(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    enum { OUTPUTS, INPUTS, GIVEN, RETAIN, CREATE, UNUSED, ZEROS, COUNT };
+    static const fapy_parameter parameters[] = {{"outputs", FAPY_TS, 0}, {"inputs", FAPY_TS, 0}, {"grad_outputs", FAPY_TS, FAPY_OPTIONAL | FAPY_NONE},
+        {"retain_graph", FAPY_BOOL, FAPY_OPTIONAL | FAPY_NONE}, {"create_graph", FAPY_BOOL, FAPY_OPTIONAL}, {"allow_unused", FAPY_BOOL, FAPY_OPTIONAL | FAPY_NONE},
+        {"materialize_grads", FAPY_BOOL, FAPY_OPTIONAL}};
+    static const fapy_signature signature = {"grad", COUNT, parameters};
+    fapy_value v[COUNT];
+    (void)self;
+    if (!fapy_parse(&signature, args, n, names, 0, v)) return NULL;
+    const uint32_t mark = FAPY_MARK;
+    const int ninputs = v[INPUTS].as.ts.n;
+    fa_tensor **grads = PyMem_Calloc((size_t)ninputs + 1, sizeof *grads);
+    if (!grads) return fapy_done(&signature, v), PyErr_NoMemory();
+    if (v[GIVEN].given && v[GIVEN].as.ts.n != v[OUTPUTS].as.ts.n) {
+        PyErr_Format(PyExc_RuntimeError, "got %d tensors and %d gradients", v[OUTPUTS].as.ts.n, v[GIVEN].as.ts.n);
+        return PyMem_Free(grads), fapy_done(&signature, v), NULL;
+    }
+    const bool create = v[CREATE].given && v[CREATE].as.b;
+    const fa_grad_options options = {.struct_size = sizeof options, .grad_outputs = v[GIVEN].given ? v[GIVEN].as.ts.at : NULL,
+                                     .retain_graph = v[RETAIN].given ? v[RETAIN].as.b : create, .create_graph = create,
+                                     .materialize_grads = v[ZEROS].given && v[ZEROS].as.b,
+                                     .allow_unused = (v[UNUSED].given && v[UNUSED].as.b) || (v[ZEROS].given && v[ZEROS].as.b)};
+    const bool fine = fa_grad_of_with(v[OUTPUTS].as.ts.at, v[OUTPUTS].as.ts.n, v[INPUTS].as.ts.at, ninputs, grads, &options);
+    PyObject *result = fine ? fapy_take_tuple(grads, ninputs, mark) : fapy_bool_or_raise(false, mark);
+    PyMem_Free(grads);
+    fapy_done(&signature, v);
+    return result;
+}
+
+static PyObject *set_detect_anomaly(PyObject *self, PyObject *on)
+{
+    (void)self;
+    return PyBool_FromLong(fa_set_detect_anomaly(PyObject_IsTrue(on) == 1));
+}
+
 PyMethodDef fapy_autograd_methods[] = {
+    {"register_hook", tensor_register_hook, METH_O, "register_hook(hook)\n--\n\nhook(grad) is called with the gradient of this tensor in backward; it may return another one. Returns a handle with remove()."},
     {"backward", FAST(tensor_backward), "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
      "Adds the derivative of this tensor with respect to every leaf that requires a gradient to the leaf's .grad."},
     {"detach", tensor_detach, METH_NOARGS, "detach()\n--\n\nThe same memory without history."},
@@ -133,6 +232,8 @@ static PyObject *is_grad_enabled(PyObject *self, PyObject *unused) { (void)self,
 static PyObject *is_inference_mode(PyObject *self, PyObject *unused) { (void)self, (void)unused; return PyBool_FromLong(fa_is_inference_mode()); }
 
 PyMethodDef fapy_autograd_functions[] = {
+    {"_grad", FAST(grad), NULL},
+    {"_set_detect_anomaly", set_detect_anomaly, METH_O, NULL},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "is_grad_enabled()\n--\n\nWhether operations are recorded on this thread."},
     {"is_inference_mode_enabled", is_inference_mode, METH_NOARGS, "is_inference_mode_enabled()\n--\n\nWhether inference_mode is on on this thread."},
     {0}};
@@ -219,9 +320,9 @@ static PyObject *mode_make(PyTypeObject *type, PyObject *args, PyObject *keyword
 
 bool fapy_autograd_set_up(PyObject *module)
 {
-    static PyTypeObject *const types[] = {&fapy_Node, &no_grad, &enable_grad, &set_grad, &inference_mode};
-    static const char *const names[] = {"Node", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode"};
+    static PyTypeObject *const types[] = {&fapy_Node, &Handle, &no_grad, &enable_grad, &set_grad, &inference_mode};
+    static const char *const names[] = {"Node", "_TensorHookHandle", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (PyType_Ready(types[i]) || PyModule_AddObjectRef(module, names[i], (PyObject *)types[i])) return false;
-    return true;
+    return fapy_function_set_up(module);
 }

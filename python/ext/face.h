@@ -115,10 +115,13 @@ fa_tensor *fapy_tensor_of(const char *function, PyObject *data, fa_dtype dtype, 
 PyObject *fapy_item(fa_tensor *t);
 extern PyMethodDef fapy_create_functions[], fapy_system_functions[];
 bool fapy_autograd_set_up(PyObject *module);
+bool fapy_function_set_up(PyObject *module); /* function.c */
 extern PyMethodDef fapy_autograd_functions[], fapy_autograd_methods[];
 PyObject *fapy_grad_fn(fa_tensor *t);
 int fapy_hooks_traverse(fa_tensor *t, visitproc visit, void *arg); /* of the Python hooks on t */
 void fapy_hooks_clear(fa_tensor *t);
+PyObject *fapy_retype(PyObject *t, PyTypeObject *type); /* a fresh plain tensor becomes one of a subclass; NULL goes through */
+extern PyBufferProcs fapy_buffer;
 void fapy_track(PyObject *tensor);       /* the collector looks at it from now on: it may be part of a cycle */
 extern PyMethodDef fapy_array_methods[], fapy_array_functions[]; /* array.c: NumPy, the buffer protocol, DLPack */
 fa_tensor *fapy_from_buffer(PyObject *o); /* shares the memory of an array; NULL without an error: no array */

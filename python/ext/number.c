@@ -7,28 +7,31 @@ static inline bool operand(PyObject *o, fai_operand *out)
     if (FAI_LIKELY(fapy_tensor_check(o))) return out->tensor = (fa_tensor *)o, true;
     out->tensor = NULL;
     if (fapy_scalar_from(o, &out->scalar)) return true;
-    return false;
+    if (PyErr_Occurred() || PyUnicode_Check(o) || !PyObject_CheckBuffer(o)) return false;
+    return (out->tensor = fapy_from_buffer(o)) != NULL; /* an array: borrowed from the scope */
 }
 
 static PyObject *binary(int row, PyObject *a, PyObject *b)
 {
     fai_operand operands[2];
+    const uint32_t mark = FAPY_MARK;
     if (!operand(a, &operands[0]) || !operand(b, &operands[1])) {
         if (PyErr_Occurred()) return NULL;
+        if (fa_failed()) return fapy_raise();
         Py_RETURN_NOTIMPLEMENTED;
     }
-    const uint32_t mark = FAPY_MARK;
     return fapy_take(fai_row(row, 2, operands, NULL), mark);
 }
 
 static PyObject *in_place(int row, PyObject *a, PyObject *b)
 {
     fai_operand operands[2] = {{.tensor = (fa_tensor *)a}};
+    const uint32_t mark = FAPY_MARK;
     if (!operand(b, &operands[1])) {
         if (PyErr_Occurred()) return NULL;
+        if (fa_failed()) return fapy_raise();
         Py_RETURN_NOTIMPLEMENTED;
     }
-    const uint32_t mark = FAPY_MARK;
     return fapy_take(fai_row_in_place(row, 2, operands, NULL), mark);
 }
 

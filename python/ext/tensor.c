@@ -6,7 +6,7 @@
 /* ---- birth and end ---- */
 
 /* A plain tensor becomes one of type: a subclass that Python made, or Parameter. Static types are not counted, others are. */
-static PyObject *retype(PyObject *t, PyTypeObject *type)
+PyObject *fapy_retype(PyObject *t, PyTypeObject *type)
 {
     if (!t || Py_TYPE(t) == type) return t;
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_INCREF(type);
@@ -24,14 +24,14 @@ static PyObject *tensor_make(PyTypeObject *type, PyObject *args, PyObject *keywo
     const Py_ssize_t n = PyTuple_GET_SIZE(args);
     PyObject *first = n ? PyTuple_GET_ITEM(args, 0) : NULL;
     fa_shape shape = {1, {0}};
-    if (n == 1 && fapy_tensor_check(first)) return retype(fapy_take(fa_alias(T(first)), mark), type);
+    if (n == 1 && fapy_tensor_check(first)) return fapy_retype(fapy_take(fa_alias(T(first)), mark), type);
     if (n == 1 && !PyLong_Check(first) && Py_TYPE(first) != &fapy_Size)
-        return retype(fapy_take(fapy_tensor_of("Tensor", first, fa_default_dtype(), device), mark), type);
+        return fapy_retype(fapy_take(fapy_tensor_of("Tensor", first, fa_default_dtype(), device), mark), type);
     if (n && !fapy_shape_from(n == 1 && Py_TYPE(first) == &fapy_Size ? first : args, &shape)) {
         if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "new(): data must be a sequence (got %s)", Py_TYPE(first)->tp_name);
         return NULL;
     }
-    return retype(fapy_take(fa_empty_with(shape, FA_TENSOR_OPTIONS(.device = device)), mark), type);
+    return fapy_retype(fapy_take(fa_empty_with(shape, FA_TENSOR_OPTIONS(.device = device)), mark), type);
 }
 
 static void tensor_dealloc(PyObject *self)
@@ -83,7 +83,7 @@ static PyObject *parameter_make(PyTypeObject *type, PyObject *args, PyObject *ke
         return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'detach'. Parameter takes a tensor: Parameter(torch.tensor(...))", Py_TYPE(data)->tp_name);
     fa_tensor *t = Py_IsNone(data) ? fa_empty_with(FA_SHAPE(0), NULL) : fa_detach(T(data));
     if (t && requires_grad) t = fa_requires_grad(t, true);
-    return retype(fapy_take(t, mark), type);
+    return fapy_retype(fapy_take(t, mark), type);
 }
 
 static PyObject *parameter_repr(PyObject *self)
@@ -417,7 +417,7 @@ PyTypeObject fapy_Tensor = {
     .tp_new = tensor_make, .tp_dealloc = tensor_dealloc, .tp_traverse = tensor_traverse, .tp_clear = tensor_clear,
     .tp_dictoffset = offsetof(fa_tensor, attributes), .tp_weaklistoffset = offsetof(fa_tensor, weak),
     .tp_setattro = tensor_setattro, .tp_repr = tensor_repr, .tp_hash = tensor_hash, .tp_richcompare = fapy_richcompare, .tp_iter = tensor_iter,
-    .tp_as_number = &fapy_number, .tp_as_sequence = &sequence, .tp_as_mapping = &mapping, .tp_getset = attributes,
+    .tp_as_number = &fapy_number, .tp_as_sequence = &sequence, .tp_as_mapping = &mapping, .tp_as_buffer = &fapy_buffer, .tp_getset = attributes,
     .tp_doc = "An array of numbers of one type, on one device, that derivatives can flow through."};
 PyTypeObject fapy_Parameter = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "Parameter", .tp_base = &fapy_Tensor, .tp_basicsize = sizeof(fa_tensor), .tp_flags = FLAGS,
@@ -452,6 +452,7 @@ bool fapy_tensor_set_up(PyObject *module)
     fapy_Tensor.tp_name = qualified("Tensor"), fapy_Parameter.tp_name = qualified("nn.parameter.Parameter");
     fapy_Tensor.tp_init = fapy_Parameter.tp_init = no_init;
     if (!fapy_Tensor.tp_methods || !fapy_Tensor.tp_name || !fapy_Parameter.tp_name) return PyErr_NoMemory(), false;
+    if (PyType_Ready(&fapy_Tensor) || PyDict_SetItemString(fapy_Tensor.tp_dict, "__array_priority__", PyLong_FromLong(1000))) return false; /* ahead of ndarray */
     return !PyType_Ready(&fapy_Tensor) && !PyType_Ready(&fapy_Parameter) &&
            !PyModule_AddObjectRef(module, "Tensor", (PyObject *)&fapy_Tensor) && !PyModule_AddObjectRef(module, "Parameter", (PyObject *)&fapy_Parameter);
 }

@@ -1,0 +1,35 @@
+"""Function: a derivative written by hand."""
+import functools
+
+from .._C import FunctionCtx, _FunctionBase, no_grad
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+
+class Function(_FunctionBase):
+    """Subclass it with static methods forward(ctx, *args) and backward(ctx, *grads), and call MyFunction.apply(*args)."""
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        """Computes the results; nothing in it is recorded."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):
+        """Given the gradients of the results, returns those of the arguments of forward, None where there is none."""
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+
+    setup_context = None
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static forward "
+                           "method: MyFunction.apply(x)")
+
+
+def once_differentiable(backward):
+    """Around backward: its own steps are not recorded."""
+    @functools.wraps(backward)
+    def wrapped(ctx, *grads):
+        with no_grad():
+            return backward(ctx, *grads)
+    return wrapped
