@@ -87,6 +87,98 @@ static void pooling(void **state) {
             "output_size should be a sequence containing 2 or 4 elements, but it has a length of '1'");
 }
 
+static void normalisation(void **state) {
+    (void)state;
+    fa_tensor *x = watch(ones(FA_SHAPE(2, 4, 3)));
+    REFUSED(fa_group_norm(x, 3), RUNTIME,
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape [2, 4, 3] and num_groups=3");
+    REFUSED(fa_group_norm(x, 2, .weight = ones(FA_SHAPE(3))), RUNTIME,
+            "Expected weight to be a vector of size equal to the number of channels in input, but got weight of shape [3] and input of shape [2, 4, 3]");
+    REFUSED(fa_group_norm(ones(FA_SHAPE(4)), 2), RUNTIME, "Expected at least 2 dimensions for input tensor but received 1");
+    REFUSED(fa_instance_norm(ones(FA_SHAPE(2, 3, 1)), NULL, NULL), VALUE,
+            "Expected more than 1 spatial element when training, got input size torch.Size([2, 3, 1])");
+    REFUSED(fa_instance_norm(x, NULL, NULL, .use_input_stats = false), RUNTIME,
+            "Expected running_mean and running_var to be defined when use_input_stats is false");
+    fa_tensor *four = ones(FA_SHAPE(4));
+    REFUSED(fa_instance_norm(ones(FA_SHAPE(2, 4)), four, four, .use_input_stats = false), RUNTIME,
+            "Expected at least 3 dimensions [n, c, sides], got input size [2, 4]");
+    REFUSED(fa_rms_norm(x, FA_SHAPE(4)), RUNTIME, "Given normalized_shape=[4], expected input with shape [*, those sizes], but got input of size[2, 4, 3]");
+    REFUSED(fa_rms_norm(x, FA_SHAPE(3), .weight = ones(FA_SHAPE(2))), RUNTIME,
+            "Expected weight to be of same shape as normalized_shape, but got weight of shape [2] and normalized_shape = [3]");
+    REFUSED(fa_local_response_norm(ones(FA_SHAPE(2)), 2), VALUE, "Expected 3D or higher dimensionality input (got 1 dimensions)");
+    REFUSED(fa_local_response_norm(x, 0), VALUE, "argument 'size' is 0; give 1 or more channels");
+    fa_module *norm = fa_nn_instance_norm1d(3, .affine = true);
+    fa_module_to(norm, device);
+    REFUSED(fa_call(norm, ones(FA_SHAPE(3))), VALUE, "expected 2D or 3D input (got 1D input)");
+    REFUSED(fa_call(norm, x), VALUE, "expected input's size at dim=1 to match num_features (3), but got: 4.");
+    REFUSED(fa_call(fa_module_to(norm = fa_nn_batch_norm3d(3), device) ? norm : NULL, x), VALUE, "expected 5D input (got 3D input)");
+    REFUSED(fa_nn_group_norm(0, 4), VALUE, "num_groups must be positive: found num_groups = 0");
+    REFUSED(fa_nn_group_norm(3, 4), VALUE, "num_channels must be divisible by num_groups: found");
+    REFUSED(fa_nn_local_response_norm(0), VALUE, "size must be positive: found size = 0");
+    REFUSED(fa_nn_softshrink(.lambd = -1), VALUE, "lambda must be 0 or more: found lambd = -1");
+    REFUSED(fa_nn_bilinear(0, 2, 2), VALUE, "in1_features must be > 0: found in1_features = 0");
+    (void)fa_call(fa_nn_instance_norm1d(3), x); /* warns */
+    assert_false(fa_failed());
+}
+
+static void resizing(void **state) {
+    (void)state;
+    fa_tensor *x = watch(ones(FA_SHAPE(2, 3, 4))), *image = watch(ones(FA_SHAPE(1, 2, 4, 4)));
+    REFUSED(fa_interpolate(x), VALUE, "either size or scale_factor should be defined");
+    REFUSED(fa_interpolate(x, .size = FA_DIMS(3), .scale_factor = FA_FACTORS(2)), VALUE, "only one of size or scale_factor should be defined");
+    REFUSED(fa_interpolate(ones(FA_SHAPE(2, 3)), .size = FA_DIMS(3)), UNSUPPORTED,
+            "Input Error: Only 3D, 4D and 5D input Tensors supported (got 2D) for the modes: nearest | linear");
+    REFUSED(fa_interpolate(image, .size = FA_DIMS(3, 3, 3)), VALUE, "Input and output must have the same number of spatial dimensions");
+    REFUSED(fa_interpolate(x, .size = FA_DIMS(3), .mode = "bilinear"), UNSUPPORTED, "Got 3D input, but bilinear mode needs 4D input");
+    REFUSED(fa_interpolate(x, .size = FA_DIMS(3), .align_corners = true), VALUE,
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
+    REFUSED(fa_interpolate(x, .scale_factor = FA_FACTORS(0.1)), RUNTIME, "Input and output sizes should be greater than 0, but got input 4 and output 0");
+    REFUSED(fa_interpolate(fa_cast(x, FA_INT64), .scale_factor = FA_FACTORS(2)), UNSUPPORTED,
+            "\"compute_indices_weights_nearest\" not implemented for 'Long'");
+    REFUSED(fa_pixel_shuffle(ones(FA_SHAPE(2, 3)), 2), RUNTIME, "pixel_shuffle expects input to have at least 3 dimensions, but got input with 2 dimension(s)");
+    REFUSED(fa_pixel_shuffle(ones(FA_SHAPE(1, 1, 1, 1, 1, 1, 1)), 1), RUNTIME, "x has 7 dimensions; pixel_shuffle takes at most 6");
+    REFUSED(fa_pixel_shuffle(x, 2), RUNTIME,
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=2 is not divisible by 2 * 2");
+    REFUSED(fa_pixel_shuffle(x, 0), RUNTIME, "pixel_shuffle expects a positive upscale_factor, but got 0");
+    REFUSED(fa_pixel_unshuffle(x, 2), RUNTIME,
+            "pixel_unshuffle expects height to be divisible by downscale_factor, but input.size(-2)=3 is not divisible by 2");
+    REFUSED(fa_channel_shuffle(x, 2), RUNTIME, "Number of channels must be divisible by groups. Got 3 channels and 2 groups.");
+    REFUSED(fa_channel_shuffle(ones(FA_SHAPE(2, 2)), 2), RUNTIME, "channel_shuffle expects input with > 2 dims, but got input with 2 dimensions");
+    REFUSED(fa_im2col(image, FA_DIMS(5)), RUNTIME,
+            "Given input with spatial size (4, 4), kernel_size=(5, 5), dilation=(1, 1), padding=(0, 0), calculated shape of the array of sliding blocks as (0, 0)");
+    REFUSED(fa_im2col(fa_cast(image, FA_INT64), FA_DIMS(2)), UNSUPPORTED, "\"im2col_out_cpu\" not implemented for 'Long'");
+    REFUSED(fa_col2im(x, FA_DIMS(4), FA_DIMS(2)), RUNTIME,
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=3 and kernel_size=(2, 2).");
+    REFUSED(fa_col2im(ones(FA_SHAPE(2, 12, 4)), FA_DIMS(4), FA_DIMS(2)), RUNTIME,
+            "Given output_size and options, expected size of input's dimension 2 to match the calculated number of sliding blocks 3 * 3 = 9, but got input.size(2)=4.");
+    REFUSED(fa_col2im(ones(FA_SHAPE(12)), FA_DIMS(4), FA_DIMS(2)), RUNTIME, "Expected 2D or 3D (batch mode) tensor for input");
+}
+
+static void activations(void **state) {
+    (void)state;
+    fa_tensor *v = watch(ones(FA_SHAPE(3))), *m = watch(ones(FA_SHAPE(2, 3))), *zero = ones(FA_SHAPE_0D);
+    REFUSED(fa_glu(v), RUNTIME, "Halving dimension must be even, but dimension 0 is size 3");
+    REFUSED(fa_glu(zero), RUNTIME, "glu does not support scalars because halving size must be even");
+    REFUSED(fa_glu(fa_cast(m, FA_INT64), .dim = 0), UNSUPPORTED, "\"glu_cpu\" not implemented for 'Long'");
+    REFUSED(fa_prelu(m, ones(FA_SHAPE(2))), RUNTIME,
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = 2 and channel size = 3.");
+    REFUSED(fa_prelu(m, ones(FA_SHAPE(3, 1))), RUNTIME, "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = 2");
+    REFUSED(fa_prelu(zero, ones(FA_SHAPE(2))), RUNTIME, "Not allow zero-dim input tensor.");
+    REFUSED(fa_prelu(m, fa_cast(v, FA_FLOAT64)), RUNTIME, "prelu: Type promoting not supported. Got float32 and float64");
+    REFUSED(fa_rrelu(v, .lower = 2, .upper = 1), RUNTIME, "Lower bound should be less than or equal to the upper bound");
+    REFUSED(fa_rrelu(fa_cast(v, FA_INT64)), UNSUPPORTED, "\"rrelu_with_noise_out_cpu\" not implemented for 'Long'");
+    REFUSED(fa_feature_dropout(m, 1.5, true), VALUE, "dropout probability has to be between 0 and 1, but got 1.5");
+    REFUSED(fa_feature_dropout(fa_cast(m, FA_INT64), 0.5, true), RUNTIME, "result type Float can't be cast to the desired output type Long");
+    REFUSED(fa_feature_alpha_dropout(v, 0.5, true), RUNTIME, "Feature dropout requires at least 2 dimensions in the input");
+    REFUSED(fa_call(fa_nn_dropout1d(), v), RUNTIME, "dropout1d: Expected 2D or 3D input, but received a 1D input");
+    REFUSED(fa_call(fa_nn_softmax2d(), m), VALUE, "Softmax2d: expected input to be 3D or 4D, got 2D instead");
+    fa_tensor *w = ones(FA_SHAPE(5, 3, 3)), *four = ones(FA_SHAPE(2, 4));
+    REFUSED(fa_bilinear(m, four, w), RUNTIME, "bilinear(): input2 size does not match weight size: got 4 but expected 3");
+    REFUSED(fa_bilinear(m, ones(FA_SHAPE(4, 3)), w), RUNTIME, "bilinear(): input batch dimensions do not match at dim 0: got 2 and 4");
+    REFUSED(fa_bilinear(m, m, w, .bias = v), RUNTIME, "bilinear(): bias size does not match weight size: got 3 but expected 5");
+    REFUSED(fa_bilinear(m, v, w), RUNTIME, "bilinear(): input dimensions do not match: got 2 and 1");
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, begin_watching, end)
 static int begin_watching(void **state) {
     unwatch();
@@ -94,6 +186,6 @@ static int begin_watching(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {T(convolutions), T(padding), T(pooling)};
+    const struct CMUnitTest tests[] = {T(convolutions), T(padding), T(pooling), T(normalisation), T(resizing), T(activations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,6 +75,23 @@ static void layers_print_as_torch_prints_them(void **state)
     prints_as(fa_nn_zero_pad2d(1), "ZeroPad2d((1, 1, 1, 1))");
     prints_as(fa_nn_constant_pad1d(1, 2.5), "ConstantPad1d(padding=(1, 1), value=2.5)");
     prints_as(fa_nn_reflection_pad2d(FA_DIMS(1, 1, 2, 2)), "ReflectionPad2d((1, 1, 2, 2))");
+    prints_as(fa_nn_group_norm(2, 4), "GroupNorm(2, 4, eps=1e-05, affine=True, bias=True)");
+    prints_as(fa_nn_instance_norm1d(3), "InstanceNorm1d(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)");
+    prints_as(fa_nn_rms_norm(4), "RMSNorm((4,), eps=None, elementwise_affine=True)");
+    prints_as(fa_nn_rms_norm(FA_DIMS(2, 3), .eps = 1e-6, .elementwise_affine = false), "RMSNorm((2, 3), eps=1e-06, elementwise_affine=False)");
+    prints_as(fa_nn_local_response_norm(2), "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)");
+    prints_as(fa_nn_upsample(.scale_factor = FA_FACTORS(2)), "Upsample(scale_factor=2.0, mode='nearest')");
+    prints_as(fa_nn_upsample(.size = FA_DIMS(3, 4), .mode = "bilinear"), "Upsample(size=(3, 4), mode='bilinear')");
+    prints_as(fa_nn_upsample(.scale_factor = FA_FACTORS(2, 3)), "Upsample(scale_factor=(2.0, 3.0), mode='nearest')");
+    prints_as(fa_nn_upsampling_bilinear2d(.size = FA_DIMS(4)), "UpsamplingBilinear2d(size=4, mode='bilinear')");
+    prints_as(fa_nn_fold(FA_DIMS(4, 5), 2), "Fold(output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=1)");
+    prints_as(fa_nn_unflatten(1, FA_DIMS(2, 3)), "Unflatten(dim=1, unflattened_size=(2, 3))");
+    prints_as(fa_nn_dropout2d(.p = 0.2), "Dropout2d(p=0.2, inplace=False)");
+    prints_as(fa_nn_prelu(), "PReLU(num_parameters=1)");
+    prints_as(fa_nn_rrelu(), "RReLU(lower=0.125, upper=0.3333333333333333)");
+    prints_as(fa_nn_hardshrink(), "Hardshrink(0.5)");
+    prints_as(fa_nn_bilinear(2, 3, 4), "Bilinear(in1_features=2, in2_features=3, out_features=4, bias=True)");
+    prints_as(fa_nn_lp_pool2d(2, 3), "LPPool2d(norm_type=2.0, kernel_size=3, stride=None, ceil_mode=False)");
     prints_as(fa_nn_mse_loss(), "MSELoss()");
     prints_as(fa_nn_bce_with_logits_loss(.reduction = "sum"), "BCEWithLogitsLoss()");
     prints_as(fa_sequential(fa_nn_linear(1, 2), fa_nn_relu(), fa_sequential(fa_nn_linear(2, 1))),

@@ -3,8 +3,8 @@
 #include "sides.h"
 #include <math.h>
 
-/* x, floating, with channels before its sides, none of them empty. */
-static bool begin(const char *op, fa_tensor *x, int sides) {
+/* x, floating, with channels before its sides. */
+static bool begin_empty(const char *op, fa_tensor *x, int sides) {
     char shape[160];
     if (!fai_begin1(op, "x", x)) return false;
     fai_text_shape(shape, sizeof shape, x->ndim, x->size);
@@ -13,16 +13,25 @@ static bool begin(const char *op, fa_tensor *x, int sides) {
                         "%s: Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s. Channels "
                         "stand before the last %d dimension%s",
                         op, sides + 1, sides + 2, shape, sides, sides == 1 ? "" : "s");
-    for (int d = x->ndim - sides - 1; d < x->ndim; d++)
+    if (fai_is_float(x->dtype)) return true;
+    return fai_fail(FA_ERR_UNSUPPORTED, op, "\"%s\" not implemented for '%s'. It takes floating tensors: fa_cast(x, FA_FLOAT32)", op,
+                    fai_dtype_title((fa_dtype)x->dtype));
+}
+
+/* Nothing but the first dimension may be empty. */
+static bool is_there(const char *op, const fa_tensor *x) {
+    char shape[160];
+    fai_text_shape(shape, sizeof shape, x->ndim, x->size);
+    for (int d = 1; d < x->ndim; d++)
         if (x->size[d] == 0)
             return fai_fail(FA_ERR_RUNTIME, op,
                             "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension "
                             "%d being empty",
                             op, shape, d);
-    if (fai_is_float(x->dtype)) return true;
-    return fai_fail(FA_ERR_UNSUPPORTED, op, "\"%s\" not implemented for '%s'. It takes floating tensors: fa_cast(x, FA_FLOAT32)", op,
-                    fai_dtype_title((fa_dtype)x->dtype));
+    return true;
 }
+
+static bool begin(const char *op, fa_tensor *x, int sides) { return begin_empty(op, x, sides) && is_there(op, x); }
 
 
 /* ---- windows of one size ---- */
@@ -125,12 +134,13 @@ static fa_tensor *power_pool(const char *op, int sides, fa_tensor *x, double nor
     FAI_CALLED(op);
     int64_t k[FAI_MAX_SIDES];
     double count = 1;
-    if (!begin(op, x, sides) || !fai_sides(op, "kernel_size", kernel, sides, 1, k)) return NULL;
+    if (!fai_begin1(op, "x", x) || !fai_sides(op, "kernel_size", kernel, sides, 1, k)) return NULL;
     for (int s = 0; s < sides; s++) count *= (double)k[s];
     if (!stride.ndim) stride = kernel;
     FA_SCOPE;
     const fa_shape no_padding = FA_SHAPE(0);
     fa_tensor *powers = fai_row2(FAI_ROW_pow, fai_of(x), fai_number(norm_type));
+    if (!powers || !begin(op, powers, sides)) return NULL;
     fa_tensor *mean = sides == 1   ? fai_avg_pool1d(powers, kernel, stride, no_padding, ceil_mode, true)
                       : sides == 2 ? fai_avg_pool2d(powers, kernel, stride, no_padding, ceil_mode, true)
                                    : fai_avg_pool3d(powers, kernel, stride, no_padding, ceil_mode, true);
@@ -268,14 +278,15 @@ static fa_tensor *adaptive_mean(const char *op, int sides, fa_tensor *x, fa_shap
     FAI_CALLED(op);
     int64_t out[FAI_MAX_SIDES];
     bool uniform, one = true;
-    if (!begin(op, x, sides) || !sizes_wanted(op, x, sides, output_size, out, &uniform)) return NULL;
+    if (!begin_empty(op, x, sides) || !sizes_wanted(op, x, sides, output_size, out, &uniform)) return NULL;
     fa_shape kernel = {.ndim = sides}, dims = {.ndim = sides};
     for (int s = 0; s < sides; s++) {
         dims.dim[s] = s - sides;
         one = one && out[s] == 1;
         kernel.dim[s] = uniform ? x->size[x->ndim - sides + s] / out[s] : 0;
     }
-    if (one) return fa_mean_dims(x, dims, true);
+    if (one) return fa_mean_dims(x, dims, true); /* of nothing too, as torch has it */
+    if (!is_there(op, x)) return NULL;
     const fa_shape no_padding = FA_SHAPE(0);
     if (uniform)
         return sides == 1   ? fai_avg_pool1d(x, kernel, kernel, no_padding, false, true)

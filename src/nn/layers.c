@@ -133,18 +133,61 @@ bool fai_layer_is(fa_shape shape, int64_t value)
 
 /* ---- batch normalisation: the statistics' shape and the counter ---- */
 
+/* The sides that a layer's name ends with, "InstanceNorm2d": 2. */
+static int sides_of(const fa_module *m) { return m->type->name[strlen(m->type->name) - 2] - '0'; }
+
 fa_tensor *fai_batch_norm_layer(fa_module *m, fa_tensor *x)
 {
     enum { WEIGHT, BIAS, MEAN, VAR, BATCHES };
     const fai_batch_norm_arguments *a = m->data;
     fa_tensor *mean = fai_slot(m, MEAN), *var = fai_slot(m, VAR), *batches = fai_slot(m, BATCHES);
-    const bool two_d = strcmp(m->type->name, "BatchNorm2d") == 0;
-    if (two_d ? x->ndim != 4 : x->ndim != 2 && x->ndim != 3)
-        return fai_fail(FA_ERR_VALUE, m->type->name, "expected %s input (got %dD input)", two_d ? "4D" : "2D or 3D", x->ndim);
+    const int sides = sides_of(m);
+    if (sides == 1 ? x->ndim != 2 && x->ndim != 3 : x->ndim != sides + 2)
+        return fai_fail(FA_ERR_VALUE, m->type->name, "expected %s input (got %dD input)", sides == 1 ? "2D or 3D" : sides == 2 ? "4D" : "5D", x->ndim);
     const bool training = m->training || !mean;
     fa_tensor *r = fai_batch_norm(x, mean, var, fai_slot(m, WEIGHT), fai_slot(m, BIAS), training, a->momentum, a->eps);
     if (r && m->training && batches && !fai_row_into(m->type->name, FAI_ROW_add, batches, 2, (fai_operand[]){{.tensor = batches}, {.scalar = fa_scalar_of_int(1)}}, NULL)) return NULL;
     return r;
+}
+
+/* ---- layers whose input may lack its batch ---- */
+
+fa_tensor *fai_instance_norm_layer(fa_module *m, fa_tensor *x)
+{
+    enum { WEIGHT, BIAS, MEAN, VAR };
+    const fai_instance_norm_arguments *a = m->data;
+    fa_tensor *mean = fai_slot(m, MEAN), *var = fai_slot(m, VAR);
+    const int sides = sides_of(m), channels = x->ndim - sides - 1;
+    if (channels != 0 && channels != 1)
+        return fai_fail(FA_ERR_VALUE, m->type->name, "expected %dD or %dD input (got %dD input)", sides + 1, sides + 2, x->ndim);
+    if (x->size[channels] != a->num_features && (a->affine || mean))
+        return fai_fail(FA_ERR_VALUE, m->type->name, "expected input's size at dim=%d to match num_features (%lld), but got: %lld.",
+                        channels, (long long)a->num_features, (long long)x->size[channels]);
+    if (x->size[channels] != a->num_features)
+        fai_warn(m->type->name, "input's size at dim=%d does not match num_features. You can silence this warning by not passing in "
+                 "num_features, which is not used because affine=False", channels);
+    FA_SCOPE;
+    fa_tensor *r = fai_instance_norm(channels ? x : fa_unsqueeze(x, 0), mean, var, fai_slot(m, WEIGHT), fai_slot(m, BIAS),
+                                     m->training || !mean, a->momentum, a->eps);
+    return fa_keep(channels ? r : fa_squeeze_dim(r, 0));
+}
+
+fa_tensor *fai_dropout_channels_layer(fa_module *m, fa_tensor *x)
+{
+    const fai_dropout_channels_arguments *a = m->data;
+    const int sides = sides_of(m);
+    if (sides == 1 && x->ndim != 2 && x->ndim != 3)
+        return fai_fail(FA_ERR_RUNTIME, m->type->name, "dropout1d: Expected 2D or 3D input, but received a %dD input: [n, c, l] or [c, l]", x->ndim);
+    const bool unbatched = x->ndim == sides + 1 && sides != 2; /* torch takes [n, c, l] for two sides */
+    FA_SCOPE;
+    fa_tensor *r = fa_feature_dropout(unbatched ? fa_unsqueeze(x, 0) : x, a->p, m->training);
+    return unbatched ? fa_keep(fa_squeeze_dim(r, 0)) : r == x ? x : fa_keep(r);
+}
+
+fa_tensor *fai_softmax2d_layer(fa_module *m, fa_tensor *x)
+{
+    if (x->ndim == 3 || x->ndim == 4) return fa_softmax(x, -3);
+    return fai_fail(FA_ERR_VALUE, m->type->name, "Softmax2d: expected input to be 3D or 4D, got %dD instead", x->ndim);
 }
 
 /* ---- text ---- */

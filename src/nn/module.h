@@ -60,6 +60,9 @@ bool fai_layer_is(fa_shape shape, int64_t value);     /* all numbers are value *
 bool fai_layer_refuse(const char *layer, const char *format, ...) FA_PRINTF(2, 3); /* a ValueError; returns false */
 fa_module *fai_layer_done(fa_module *m, bool ok);     /* m, or NULL and m given back */
 fa_tensor *fai_batch_norm_layer(fa_module *m, fa_tensor *x);
+fa_tensor *fai_instance_norm_layer(fa_module *m, fa_tensor *x);
+fa_tensor *fai_dropout_channels_layer(fa_module *m, fa_tensor *x);
+fa_tensor *fai_softmax2d_layer(fa_module *m, fa_tensor *x);
 /* convolutions.c */
 bool fai_convolution_check(const fa_module *m);
 fa_tensor *fai_convolution_layer(fa_module *m, fa_tensor *x);

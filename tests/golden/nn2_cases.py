@@ -1,11 +1,14 @@
 """Cases of the second room of networks: convolution, pooling and padding in all dimensions, normalisation, resizing, losses."""
 
+import inspect
+
+import elementwise_cases
 import torch
 import torch.nn.functional as nnf
 from cases import F, H, MOVE, OUT, T, case
 
 
-def both(op, fn, layouts="cts", near=60.0, **args):
+def both(op, fn, layouts=None, near=60.0, **args):
     """Results in all floating types, derivatives in float64 and float32."""
     for types in (F, H):
         case(op, fn, types, layouts, bits=False, near=near, **args)
@@ -49,19 +52,19 @@ def padding():
         return nnf.pad(x, pads, mode, value)
 
     for shape, pads in (((2, 3), (1, 2)), ((2, 3, 4), (0, 1, 2, -1)), ((3, 4), (-1, -1)), ((2, 1, 3, 2), (1, 1, 0, 0, 0, 2))):
-        case("pad", pad, MOVE, "ctsfM", x=T(*shape, kind="i", low=0, high=9), pads=pads)
+        case("pad", pad, MOVE, x=T(*shape, kind="i", low=0, high=9), pads=pads)
         case("pad", pad, F, x=T(*shape), pads=pads, ulp=0, value=2.5, mode="constant")
     case("pad", pad, ("int64", "int32", "uint8", "bool"), x=T(2, 3), pads=(1, 2), value=1.0, mode="constant")
     for mode in ("reflect", "replicate", "circular"):
         for shape, pads in (((2, 3, 4), (1, 2)), ((2, 3), (2, -1)), ((1, 3, 4), (1, 0, 2, 1)), ((1, 2, 3, 4, 3), (1, 2, 0, 1, 2, 2))):
-            case("pad", pad, MOVE, "cts", x=T(*shape, kind="i", low=0, high=9), pads=pads, mode=mode)
+            case("pad", pad, MOVE, x=T(*shape, kind="i", low=0, high=9), pads=pads, mode=mode)
 
 
 def pools():
     for sides in (1, 2, 3):
         size = ((6,), (5, 6), (4, 3, 5))[sides - 1]
-        distinct, plain = T(4 - sides, 1, *size, kind="p", low=0, high=0), T(4 - sides, 1, *size)
-        positive = T(1, *size, low=0.5, high=3)
+        shape = (1,) * (sides != 3) + (2,) + size
+        distinct, plain, positive = T(*shape, kind="p", low=0, high=0), T(*shape), T(*shape, low=0.5, high=3)
         most, mean = getattr(nnf, f"max_pool{sides}d"), getattr(nnf, f"avg_pool{sides}d")
         adaptive_most, adaptive = getattr(nnf, f"adaptive_max_pool{sides}d"), getattr(nnf, f"adaptive_avg_pool{sides}d")
 
@@ -76,8 +79,8 @@ def pools():
 
         if sides != 2:
             for types in (F, H):
-                case(f"max_pool{sides}d", largest, types, "cts", ulp=0, x=distinct, kernel=(2,), indices=OUT)
-                case(f"max_pool{sides}d", largest, types, "cts", ulp=0, x=distinct, kernel=(3,), stride=(2,), padding=(1,), ceil_mode=True,
+                case(f"max_pool{sides}d", largest, types, ulp=0, x=distinct, kernel=(2,), indices=OUT)
+                case(f"max_pool{sides}d", largest, types, ulp=0, x=distinct, kernel=(3,), stride=(2,), padding=(1,), ceil_mode=True,
                      indices=OUT)
                 case(f"max_pool{sides}d", largest, types, "c", ulp=0, x=distinct, kernel=(2,), stride=(1,), dilation=(2,), indices=OUT)
             both(f"avg_pool{sides}d", average, x=plain, kernel=(2,))
@@ -89,16 +92,119 @@ def pools():
             both(f"adaptive_avg_pool{sides}d", lambda x, output_size, f=adaptive: f(x, output_size if len(output_size) > 1 else output_size[0]), x=plain, output_size=out)
             for types in (F, H):
                 case(f"adaptive_max_pool{sides}d", lambda x, output_size, f=adaptive_most: f(x, output_size if len(output_size) > 1 else output_size[0], return_indices=True), types,
-                     "cts", ulp=0, x=distinct, output_size=out, indices=OUT)
+                     ulp=0, x=distinct, output_size=out, indices=OUT)
         count = 3**sides
-        indices = T(2, *(2,) * sides, dtype="int64", values=[(7 * i + 3) % count for i in range(2**sides)] * 2)
+        lead = (1,) * (sides != 3) + (2,)
+        indices = T(*lead, *(2,) * sides, dtype="int64", values=[(7 * i + 3) % count for i in range(2**sides)] * 2)
         for types in (F, H):
             case(f"max_unpool{sides}d", lambda x, indices, kernel, stride, output_size, f=getattr(nnf, f"max_unpool{sides}d"): f(
-                x, indices, kernel, stride, 0, output_size), types, "cts", ulp=0, x=T(2, *(2,) * sides), indices=indices, kernel=(2,) * sides,
+                x, indices, kernel, stride, 0, output_size), types, ulp=0, x=T(*lead, *(2,) * sides), indices=indices, kernel=(2,) * sides,
                 stride=(1,) * sides, output_size=(3,) * sides)
+
+
+def normalisation():
+    both("group_norm", lambda x, groups, weight, bias, eps=1e-5: nnf.group_norm(x, groups, weight, bias, eps), x=T(2, 4, 3), groups=2,
+         weight=T(4), bias=T(4))
+    both("group_norm", lambda x, groups, eps: nnf.group_norm(x, groups, None, None, eps), x=T(2, 6, 2, 2), groups=3, eps=1e-3)
+
+    def instance(x, running_mean, running_var, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+        return nnf.instance_norm(x, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+    both("instance_norm", instance, x=T(2, 3, 4), running_mean=None, running_var=None, weight=T(3), bias=T(3))
+    statistics = {"running_mean": T(3, grad=False), "running_var": T(3, low=0.5, high=2, grad=False)}
+    both("instance_norm", instance, x=T(2, 3, 2, 2), **statistics, momentum=0.3, eps=1e-3, changes=("running_mean", "running_var"))
+    case("instance_norm", instance, F, bits=False, near=60.0, x=T(2, 3, 2, 2), **statistics, weight=T(3), bias=T(3), use_input_stats=False)
+    both("rms_norm", lambda x, shape, weight: nnf.rms_norm(x, shape, weight), x=T(2, 3, 2, 4), shape=(4,), weight=T(4))
+    both("rms_norm", lambda x, shape, eps: nnf.rms_norm(x, shape, None, eps), x=T(2, 3, 4), shape=(3, 4), eps=0.5)
+    both("local_response_norm", lambda x, size: nnf.local_response_norm(x, size), x=T(2, 4, 3), size=2)
+    both("local_response_norm", lambda x, size, alpha, beta, k: nnf.local_response_norm(x, size, alpha, beta, k), x=T(1, 5, 2, 2), size=3,
+         alpha=0.5, beta=1.5, k=2.0)
+    both("normalize", lambda x: nnf.normalize(x), x=T(2, 3, 2, 2))
+    both("normalize", lambda x, p, dim: nnf.normalize(x, p, dim), x=T(2, 3, 2), p=1.0, dim=-1)
+    case("normalize", lambda x, p, dim, eps: nnf.normalize(x, p, dim, eps), F, x=T(2, 3), p=3.0, dim=0, eps=100.0, bits=False)
+
+
+def resizing():
+    for mode, sides in (("nearest", 1), ("nearest", 3), ("nearest-exact", 2), ("area", 2), ("linear", 1), ("bilinear", 2), ("trilinear", 3),
+                        ("bicubic", 2)):
+        size = ((5,), (3, 4), (2, 3, 2))[sides - 1]
+        for out in ((7, 3, 4)[:sides], (2, 5, 3)[:sides]):
+            both("interpolate", lambda x, size, mode: nnf.interpolate(x, size, mode=mode), x=T(4 - sides, 1, *size), size=out, mode=mode)
+        for factor in (1.7, 2.0, 0.6):
+            case("interpolate", lambda x, scale_factor, mode: nnf.interpolate(x, scale_factor=scale_factor, mode=mode), F, "c", bits=False,
+                 near=60.0, x=T(1, 2, *size), scale_factor=factor, mode=mode)
+        if "linear" in mode or mode == "bicubic":
+            for out in ((7, 1, 4)[:sides], (2, 5, 3)[:sides]):
+                case("interpolate", lambda x, size, mode, align_corners: nnf.interpolate(x, size, mode=mode, align_corners=align_corners),
+                     F, "c", bits=False, near=60.0, x=T(1, 2, *size), size=out, mode=mode, align_corners=True)
+    case("interpolate", lambda x, size: nnf.interpolate(x, size), ("uint8",), x=T(1, 2, 3, 2), size=(5, 4))
+    whole = {"kind": "i", "low": 0, "high": 9}
+    case("pixel_shuffle", lambda x, upscale_factor: nnf.pixel_shuffle(x, upscale_factor), MOVE, x=T(2, 8, 2, 3, **whole),
+         upscale_factor=2)
+    case("pixel_unshuffle", lambda x, downscale_factor: nnf.pixel_unshuffle(x, downscale_factor), MOVE, x=T(2, 1, 4, 6, **whole),
+         downscale_factor=2)
+    case("channel_shuffle", lambda x, groups: nnf.channel_shuffle(x, groups), MOVE, x=T(2, 6, 2, 2, **whole), groups=3)
+
+    def unfold(x, kernel, dilation=1, padding=0, stride=1):
+        return nnf.unfold(x, kernel, dilation, padding, stride)
+
+    def fold(x, output_size, kernel, dilation=1, padding=0, stride=1):
+        return nnf.fold(x, output_size, kernel, dilation, padding, stride)
+
+    both("im2col", unfold, x=T(2, 2, 3, 4), kernel=(2, 3))
+    both("im2col", unfold, x=T(2, 4, 5), kernel=(2, 2), dilation=(2, 1), padding=(1, 0), stride=(1, 2))
+    both("col2im", fold, x=T(2, 12, 6), output_size=(3, 4), kernel=(2, 2))
+    both("col2im", fold, x=T(8, 8), output_size=(4, 5), kernel=(2, 2), dilation=(2, 1), padding=(1, 0), stride=(1, 2))
+
+
+def activations(tables):
+    names = ("celu", "hardshrink", "softshrink", "tanhshrink", "prelu_element")
+    elementwise_cases.ELEMENTWISE.update(
+        celu=lambda x, alpha=1.0: nnf.celu(x, alpha),
+        hardshrink=lambda x, lambd=0.5: nnf.hardshrink(x, lambd),
+        softshrink=lambda x, lambd=0.5: nnf.softshrink(x, lambd),
+        tanhshrink=lambda x: nnf.tanhshrink(x),
+        prelu_element=lambda x, y: torch.where(x > 0, x, y * x),
+    )
+    elementwise_cases.make([r for r in tables["elementwise"] if r.name in names])
+    both("glu", lambda x, dim=-1: nnf.glu(x, dim), x=T(2, 3, 2, 4))
+    both("glu", lambda x, dim: nnf.glu(x, dim), x=T(2, 3), dim=0)
+    both("prelu", lambda x, weight: nnf.prelu(x, weight), x=T(2, 3, 2, 2), weight=T(3))
+    both("prelu", lambda x, weight: nnf.prelu(x, weight), x=T(4), weight=T(1))
+    both("softmin", lambda x, dim: nnf.softmin(x, dim), x=T(2, 3, 2, 2), dim=1)
+    both("bilinear", lambda x1, x2, weight, bias: nnf.bilinear(x1, x2, weight, bias), near=200.0, x1=T(2, 3), x2=T(2, 2), weight=T(4, 3, 2),
+         bias=T(4))
+    case("bilinear", lambda x1, x2, weight: nnf.bilinear(x1, x2, weight), F, bits=False, near=200.0, x1=T(2, 2, 3), x2=T(2, 2, 2),
+         weight=T(4, 3, 2))
+    drops = {"feature_dropout": nnf.dropout2d, "alpha_dropout": nnf.alpha_dropout, "feature_alpha_dropout": nnf.feature_alpha_dropout}
+    for op, f in drops.items():
+        for training in (True, False):
+            for types in (F, H) if not training else (("float32",), ("float64",)):
+                case(op, seeded(lambda x, p, training, f=f: f(x, p, training)), types, "c" if training else None, near=8.0, seed=7,
+                     x=T(2, 3, 2, 2), p=0.3, training=training)
+    for training in (True, False):
+        for types in (("float32",), ("float64",)) if training else (F, H):
+            case("rrelu", seeded(lambda x, lower, upper, training: nnf.rrelu(x, lower, upper, training)), types, "c" if training else None,
+                 near=8.0, seed=7, x=T(2, 5), lower=0.1, upper=0.4, training=training)
+    for hard in (False, True):
+        for types in (("float32",), ("float64",)):
+            case("gumbel_softmax", seeded(lambda logits, tau, hard, dim: nnf.gumbel_softmax(logits, tau, hard, 1e-10, dim)), types, near=20.0,
+                 seed=7, logits=T(3, 4), tau=0.7, hard=hard, dim=1)
+
+
+def seeded(f):
+    """f, its draws from the seed that the case names."""
+    def run(**args):
+        torch.manual_seed(7)
+        return f(**args)
+    run.__signature__ = inspect.signature(f)
+    return run
 
 
 def make(tables):
     convolutions()
     padding()
     pools()
+    normalisation()
+    resizing()
+    activations(tables)
