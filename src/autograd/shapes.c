@@ -56,7 +56,7 @@ fa_tensor *fa_tile(fa_tensor *x, fa_shape repeats) {
 fa_tensor *fa_roll_dims(fa_tensor *x, fa_shape shifts, fa_shape dims) {
     const char *op = "roll";
     if (!fai_begin1(op, "x", x) || !fai_shape_ok(op, "shifts", shifts) || !fai_shape_ok(op, "dims", dims)) return NULL;
-    if (shifts.ndim == 0) return fai_fail(FA_ERR_RUNTIME, op, "`shifts` required");
+    if (shifts.ndim == 0) return fai_fail(FA_ERR_RUNTIME, op, "roll: `shifts` required, one for each dimension");
     FAI_CALLED(op);
     FA_SCOPE;
     if (dims.ndim == 0 && shifts.ndim == 1)
