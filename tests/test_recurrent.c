@@ -5,6 +5,7 @@
  * test-env: FACULA_SIM=cuda:1 */
 #include "golden/recurrent.h"
 #include "support/recurrent.h"
+#include "base/base.h"
 
 static fa_module *network(int i) {
     switch (i) {
@@ -279,6 +280,21 @@ static void sequences_refuse(void **state) {
     refuses(fa_pack_sequence(uneven, 1, true, NULL) ? x : NULL, FA_ERR_TYPE, "argument 'packed' is NULL: there is no place for the result");
 }
 
+static char told[400];
+static void tell(const char *op, const char *text) {
+    (void)op;
+    snprintf(told, sizeof told, "%s", text);
+}
+
+static void dropout_of_one_layer_warns(void **state) {
+    (void)state;
+    FA_SCOPE;
+    fai_set_warn(tell);
+    assert_non_null(fa_nn_lstm(4, 3, .dropout = 0.5));
+    fai_set_warn(NULL);
+    assert_string_equal(told, "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, but got dropout=0.5 and num_layers=1");
+}
+
 /* Memory that can't be had anywhere: an error each time, nothing leaks, and the next call works. */
 static void every_allocation_may_fail(void **state) {
     (void)state;
@@ -305,7 +321,7 @@ int main(void) {
         cmocka_unit_test(narrow_types_are_near), cmocka_unit_test(sequences_are_packed_and_padded),
         cmocka_unit_test(they_print_as_torch_prints_them), cmocka_unit_test(constructors_refuse), cmocka_unit_test(calls_refuse),
         cmocka_unit_test(functions_refuse), cmocka_unit_test(cells_refuse), cmocka_unit_test(sequences_refuse),
-        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(dropout_of_one_layer_warns), cmocka_unit_test(every_allocation_may_fail),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return failed + fa_finish("test_recurrent");

@@ -119,6 +119,11 @@ static void they_print_as_torch_prints_them(void **state) {
               "  (dropout2): Dropout(p=0.1, inplace=False)\n)");
 }
 
+static fa_tensor *own_forward(fa_module *self, fa_tensor *const *inputs, int ninputs) {
+    (void)self, (void)ninputs;
+    return inputs[0];
+}
+
 static void constructors_refuse(void **state) {
     (void)state;
     FA_SCOPE;
@@ -128,6 +133,9 @@ static void constructors_refuse(void **state) {
     refuses(fa_nn_transformer_encoder_layer(8, 2, .activation = "x"), FA_ERR_RUNTIME, "activation should be relu/gelu, not x");
     refuses(fa_nn_transformer_encoder(fa_nn_relu(), 2, NULL), FA_ERR_TYPE, "argument 'layer' is a ReLU: TransformerEncoderLayer is needed");
     fa_module *layer = fa_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 4);
+    static int data;
+    assert_true(fa_add_module(fa_get_module(layer, "self_attn"), "own", fa_module_new(&(fa_module_type){.name = "Own", .forward = own_forward}, &data)));
+    refuses(fa_nn_transformer_encoder(layer, 2, NULL), FA_ERR_UNSUPPORTED, "a module with data of the program's own can't be copied: make each layer and use fa_module_list");
     refuses(fa_nn_transformer_encoder(layer, -1, NULL), FA_ERR_VALUE, "num_layers is -1: 0 to 4096 are possible");
 }
 
