@@ -16,6 +16,7 @@ typedef struct wish {
 /* begins: of n slices in their order, whether one differs from the one before. Gives the places where runs begin, and, where wished,
  * the run of each slice (at the place `order` gives it, NULL: its own) and their lengths. */
 static fa_tensor *runs(fa_tensor *begins, fa_tensor *order, const wish *w) {
+    if (!begins) return NULL;
     const int64_t n = begins->numel;
     fa_tensor *places = fa_squeeze_dim(fa_nonzero(begins), 1);
     if (!places) return NULL;

@@ -45,6 +45,7 @@ static fa_tensor *cut(fa_tensor *x, const frame *f) {
 
 /* Zeros with x in the middle, in one copy. */
 static fa_tensor *embed(fa_tensor *x, const frame *f, fa_shape shape) {
+    if (!x) return NULL;
     fa_shape stride = shape, inner = fa_shape_of_tensor(x);
     int64_t step = 1, offset = 0;
     for (int d = x->ndim - 1; d >= 0; d--) {

@@ -73,6 +73,7 @@ fa_tensor *fai_avg_pool1d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_sha
 
 /* [..., c, d, h, w] as [volumes, d, h, w]. */
 static fa_tensor *volumes(fa_tensor *x) {
+    if (!x) return NULL;
     const int64_t *side = &x->size[x->ndim - 3];
     return fa_reshape(x, FA_SHAPE(x->numel / (side[0] * side[1] * side[2]), side[0], side[1], side[2]));
 }

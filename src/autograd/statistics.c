@@ -82,6 +82,7 @@ static fa_tensor *ranks(fa_tensor *sorted, fa_tensor *q, bool skip_nan) {
     FA_NO_GRAD;
     const int64_t rows = sorted->size[0], n = sorted->size[1];
     q = fa_expand(fa_reshape(fa_detach(q), FA_SHAPE(1, -1)), FA_SHAPE(rows, q->numel));
+    if (!q) return NULL;
     if (skip_nan) {
         fa_tensor *there = fa_sum_dims(fa_logical_not(fa_isnan(sorted)), FA_DIMS(1), true);
         return fa_clamp_min(fa_mul(q, fa_sub_scalar(fa_cast(there, (fa_dtype)q->dtype), 1)), 0);
