@@ -315,7 +315,7 @@ static void movement_agrees(void **state) {
     (void)state;
     read_movement();
     compared = refused = wrong = 0;
-    assert_true(golden_open(&file, "tests/golden/ops.golden.gz"));
+    assert_true(golden_open(&file, GOLDEN_FILES));
     for (; golden_next(&file, &c); golden_free(&c)) {
         if (strcmp(last, c.op) != 0) number = 0;
         snprintf(last, sizeof last, "%s", c.op);

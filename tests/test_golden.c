@@ -11,7 +11,6 @@
 #include "base/base.h"
 #include "support/calls.h"
 #include <float.h>
-#include <glob.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -30,7 +29,7 @@ typedef struct run {
 } run;
 
 static long passed, failed;
-static const char *path; /* of the file that is read */
+static golden_file file;
 static long failed_of_op;
 static char last_op[48];
 static int chosen;
@@ -45,7 +44,7 @@ static bool fail(const run *r, const char *format, ...) {
         failed_of_op = 0;
     }
     if (++failed_of_op > 3 && !chosen) return false;
-    printf("FAILED %s%s (%s:%d) %s layout %c on %s: ", r->c->op, r->in_place ? "_" : "", path, r->c->line,
+    printf("FAILED %s%s (%s:%d) %s layout %c on %s: ", r->c->op, r->in_place ? "_" : "", file.path, r->c->line,
            r->type ? fa_dtype_name(r->type) : "-", r->layout, fa_device_text(r->device));
     va_list list;
     va_start(list, format);
@@ -301,39 +300,27 @@ static bool wanted(const char *op, int argc, char **argv) {
     return argc < 2;
 }
 
-static bool run_file(int argc, char **argv, fa_device device) {
+int main(int argc, char **argv) {
+    const char *pattern = getenv("GOLDEN") ? getenv("GOLDEN") : GOLDEN_FILES;
+    const fa_device device = getenv("FACULA_SIM") ? FA_CUDA(0) : FA_CPU;
     static golden_case c;
-    golden_file file;
-    if (!golden_open(&file, path)) return printf("FAILED %s can't be read\n", path), false;
+    chosen = argc > 1;
+    if (!golden_open(&file, pattern)) return printf("no file %s: run from the root of the source\n", pattern), 1;
     for (; golden_next(&file, &c); golden_free(&c)) {
         const golden_call *call_of = golden_find_call(c.op);
         if (!wanted(c.op, argc, argv) || (c.seeded && device.type != FA_DEVICE_CPU)) continue;
         if (!call_of) {
-            if (strcmp(last_op, c.op) != 0) printf("FAILED %s (%s:%d): no such operator in the tables\n", c.op, path, c.line);
+            if (strcmp(last_op, c.op) != 0) printf("FAILED %s (%s:%d): no such operator in the tables\n", c.op, file.path, c.line);
             snprintf(last_op, sizeof last_op, "%s", c.op);
             failed++;
         } else {
             run_case(&c, call_of, device);
         }
     }
-    if (file.damaged) printf("FAILED %s:%d can't be read\n", path, file.line);
+    if (failed_of_op > 3 && !chosen) printf("  %s: %ld more\n", last_op, failed_of_op - 3);
+    if (file.damaged) printf("FAILED %s:%d can't be read\n", file.path, file.line), failed++;
     golden_free(&c);
     golden_close(&file);
-    return !file.damaged;
-}
-
-int main(int argc, char **argv) {
-    const char *pattern = getenv("GOLDEN") ? getenv("GOLDEN") : "tests/golden/*.golden.gz";
-    const fa_device device = getenv("FACULA_SIM") ? FA_CUDA(0) : FA_CPU;
-    glob_t files;
-    chosen = argc > 1;
-    if (glob(pattern, 0, NULL, &files) != 0) return printf("no file %s: run from the root of the source\n", pattern), 1;
-    for (size_t i = 0; i < files.gl_pathc; i++) {
-        path = files.gl_pathv[i];
-        if (!run_file(argc, argv, device)) failed++;
-    }
-    globfree(&files);
-    if (failed_of_op > 3 && !chosen) printf("  %s: %ld more\n", last_op, failed_of_op - 3);
     failed += fa_finish("test_golden");
     printf("%ld passed, %ld failed\n", passed, failed);
     return failed > 0 || passed == 0;

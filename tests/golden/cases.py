@@ -22,7 +22,7 @@ MOVE = F + H + I + U  # operators that only move elements: small whole numbers, 
 GROUPS = (F, H, I, U, B)  # of types that one case holds the same values for
 REFUSALS = (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError)
 
-lines = []
+lines = {}  # operator -> lines of its cases
 seen = {}  # operator -> number of its cases
 specs = {}  # operator -> its cases as described
 covered = set()  # cells of the coverage table
@@ -352,6 +352,7 @@ def write(spec, ulp=None, near=None, grad=True, second=True, bits=True, whole=No
     """Computes a case and adds it to the file."""
     made, types = Case(spec), spec.types
     groups, refused = results(made)
+    text = lines.setdefault(spec.op, [])
     layouts = spec.layouts()
     head = []
     for name, a in spec.args.items():
@@ -362,18 +363,18 @@ def write(spec, ulp=None, near=None, grad=True, second=True, bits=True, whole=No
     exact = types[0] not in F + H + ("default",)
     whole = types == MOVE if whole is None else whole
     for some, kinds, out in groups:
-        lines.extend([f"op {spec.op}", f"t {','.join(some)} {','.join('+'.join(k) for k in kinds)}", f"l {layouts}", *head])
-        lines.append(f"k {tolerance(types, kinds, out, ulp, near)}")
-        lines.extend(f"o {dims(o.shape)} {values_text(o, types)}" for o in out)
+        text.extend([f"op {spec.op}", f"t {','.join(some)} {','.join('+'.join(k) for k in kinds)}", f"l {layouts}", *head])
+        text.append(f"k {tolerance(types, kinds, out, ulp, near)}")
+        text.extend(f"o {dims(o.shape)} {values_text(o, types)}" for o in out)
         if changes:
             after, _ = made.run("float64")
-            lines.extend(f"m {name} {values_text(after[name])}" for name in changes)
+            text.extend(f"m {name} {values_text(after[name])}" for name in changes)
         if grad and "float64" in some and not exact:
-            lines.extend(gradients(made, whole, second))
-        lines.append(".")
+            text.extend(gradients(made, whole, second))
+        text.append(".")
         covered.update(spec.cells(some, layouts))
     if refused:
-        lines.extend([f"op {spec.op}", f"t {','.join(refused)} {','.join(refused)}", "l c", *head, "x", "."])
+        text.extend([f"op {spec.op}", f"t {','.join(refused)} {','.join(refused)}", "l c", *head, "x", "."])
         covered.update(spec.cells(refused, "c", refused=True))
 
 

@@ -22,7 +22,7 @@ def make(room, tables):
     cases.begin()
     importlib.import_module(room + "_cases").make(tables)
     cases.sweep()
-    text = HEAD.format(room=room) + "\n".join(cases.lines) + "\n"
+    text = HEAD.format(room=room) + "\n".join(line for lines in cases.lines.values() for line in lines) + "\n"
     path = os.path.join(HERE, room + ".golden.gz")
     with gzip.GzipFile(path, "wb", 9, mtime=0) as f:
         f.write(text.encode())

@@ -207,32 +207,46 @@ static bool read_line(golden_case *c, char kind, char *at) {
     }
 }
 
-/* ---- the file ---- */
+/* ---- the files ---- */
 
-bool golden_open(golden_file *file, const char *path) {
-    memset(file, 0, sizeof *file);
+static char *contents(const char *path) {
     gzFile in = gzopen(path, "rb");
-    if (!in) return false;
+    if (!in) return NULL;
     size_t room = 1 << 20, n = 0;
-    for (;;) {
-        char *more = realloc(file->text, room + 1);
+    char *text = NULL;
+    for (int got = 1; got > 0;) {
+        char *more = realloc(text, room + 1);
         if (!more) break;
-        file->text = more;
-        const int got = gzread(in, file->text + n, (unsigned)(room - n));
-        if (got <= 0) {
-            file->text[n] = 0;
-            file->at = file->text;
-            gzclose(in);
-            return got == 0;
-        }
-        n += (size_t)got;
+        text = more;
+        got = gzread(in, text + n, (unsigned)(room - n));
+        if (got == 0) return gzclose(in), text[n] = 0, text;
+        n += got > 0 ? (size_t)got : 0;
         if (n == room) room *= 2;
     }
+    free(text);
     gzclose(in);
-    return false;
+    return NULL;
 }
 
-void golden_close(golden_file *file) { free(file->text); }
+bool golden_open(golden_file *file, const char *pattern) {
+    memset(file, 0, sizeof *file);
+    return glob(pattern, 0, NULL, &file->all) == 0;
+}
+
+static bool open_next(golden_file *file) {
+    if (file->next == file->all.gl_pathc) return false;
+    free(file->text);
+    file->path = file->all.gl_pathv[file->next++];
+    file->line = 0;
+    file->at = file->text = contents(file->path);
+    file->damaged = !file->text;
+    return !file->damaged;
+}
+
+void golden_close(golden_file *file) {
+    free(file->text);
+    globfree(&file->all);
+}
 
 void golden_free(golden_case *c) {
     for (int i = 0; i < c->ntensors; i++) free(c->tensors[i].values);
@@ -245,7 +259,7 @@ void golden_free(golden_case *c) {
 
 bool golden_next(golden_file *file, golden_case *c) {
     memset(c, 0, sizeof *c);
-    while (file->at && *file->at) {
+    while ((file->at && *file->at) || open_next(file)) {
         char *line = file->at, *end = strchr(line, '\n');
         if (end) *end = 0;
         file->at = end ? end + 1 : line + strlen(line);

@@ -1,8 +1,12 @@
-/* Reads tests/golden/ops.golden.gz: what PyTorch computed. tests/golden/README.md tells the format. */
+/* Reads tests/golden/<room>.golden.gz, what PyTorch computed: all rooms one after the other. tests/golden/README.md tells the
+ * format. */
 #ifndef GOLDEN_H
 #define GOLDEN_H
 
 #include <fa_autograd.h>
+#include <glob.h>
+
+#define GOLDEN_FILES "tests/golden/*.golden.gz"
 
 enum { GOLDEN_MAX_TYPES = 12, GOLDEN_MAX_ARGS = 16, GOLDEN_MAX_TENSORS = 16, GOLDEN_MAX_OUT = 4 };
 
@@ -52,10 +56,19 @@ typedef struct golden_case {
     uint64_t gseed;
 } golden_case;
 
-typedef struct golden_file { char *text, *at; int line; bool damaged; } golden_file;
+/* path and line: where the case that was read last stands. */
+typedef struct golden_file {
+    const char *path;
+    int line;
+    bool damaged;
+    char *text, *at;
+    glob_t all;
+    size_t next;
+} golden_file;
 
-bool golden_open(golden_file *file, const char *path);
-/* The next case, false at the end or at a line that can't be read (damaged is set, the line is in file->line). */
+/* The files that a pattern names; false if there is none. */
+bool golden_open(golden_file *file, const char *pattern);
+/* The next case; false at the end, or at a line or file that can't be read: then damaged is set. */
 bool golden_next(golden_file *file, golden_case *c);
 void golden_free(golden_case *c);
 void golden_close(golden_file *file);
