@@ -143,14 +143,27 @@ class Function:
         if "OPTIONS" in body or "NEW" in body:
             options, new = self.options()
             body = re.sub(r"\bOPTIONS\b", lambda m: options, re.sub(r"\bNEW\b", lambda m: new, body))
+        body = re.sub(r"\bGENERATOR\b", lambda m: f"generator_of(&v[{self.has('generator')}])", body)
         if in_place:
             raise RowError(f"{self.at}: {self.name}: 'i' is for elementwise rows and @functions")
         for i, p in enumerate(self.parameters):
-            if re.search(rf"(?<![.\w]){p.name}\b(?! =)", self.body):
+            if re.search(rf"(?<![.\w]){p.name}\b(?! =)", re.sub(r"^maybe \w+:", "", self.body)):
                 out.append(p.local(i))
             if f"has_{p.name}" in self.body:
                 out.append(f"    const bool has_{p.name} = v[{i}].given;\n")
-        return "".join(out) + f"    PyObject *result = fapy_take({body}, mark);\n"
+        form, colon, rest = body.partition(": ")
+        words = form.split()
+        if not colon or not words or words[0] not in ("values", "two", "bool", "maybe"):
+            return "".join(out) + f"    PyObject *result = fapy_take({body}, mark);\n"
+        if words[0] == "bool":
+            return "".join(out) + f"    PyObject *result = answer({rest}, mark);\n"
+        if words[0] == "maybe":
+            i = self.has(words[1])
+            out.append(f"    fa_tensor *indices = NULL, **wanted = v[{i}].given && v[{i}].as.b ? &indices : NULL;\n    fa_tensor *values = {rest};\n")
+            return "".join(out) + "    PyObject *result = wanted ? values_and_indices(NULL, values, indices, mark) : fapy_take(values, mark);\n"
+        name = f'"{words[1]}"' if words[0] == "values" else "NULL"
+        out.append(f"    fa_tensor *indices = NULL, *values = {rest};\n")
+        return "".join(out) + f"    PyObject *result = values_and_indices({name}, values, indices, mark);\n"
 
     def code(self, in_place=False):
         own = self.id + ("_in_place" if in_place else "")
@@ -233,10 +246,11 @@ def load(tables):
     for table, columns in (("tensor.tab", gen_ops.TENSOR), ("reduce.tab", rows.REDUCE)):
         docs.update({r["name"]: r["doc"] for r in rows.read_table(os.path.join(tables, "ops", table), columns)})
     docs.update({face: docs[row] for face, row in (("binary_cross_entropy", "bce_loss"), ("binary_cross_entropy_with_logits", "bce_with_logits_loss"),
-                                                   ("kl_div", "kl_div_loss")) if row in docs})
-    table = rows.read_table(os.path.join(HERE, "python", "torch.tab"), COLUMNS)
-    functions = [Function(r, docs, elementwise) for r in table]
-    mentioned = {f.name for f in functions} | {f.row for f in functions}
+                                                   ("kl_div", "kl_div_loss"), ("var_mean", "var_mean_dims"), ("roll", "roll_dims")) if row in docs})
+    table = rows.read_table(os.path.join(HERE, "python", "torch.tab"), COLUMNS, unique=2)
+    hidden = {n.strip() for r in table if r["where"] == "-" for n in r["name"].split(",")}  # parts of others: no face of their own
+    functions = [Function(r, docs, elementwise) for r in table if r["where"] != "-"]
+    mentioned = {f.name for f in functions} | {f.row for f in functions} | hidden
     functions += [Function(usual(r), docs, elementwise) for r in elementwise.values()
                   if r.name not in mentioned and not r.name.endswith(HIDDEN) and r.name not in ("gelu_tanh", "log_sigmoid")]
     return functions

@@ -17,8 +17,8 @@ class RowError(Exception):
     pass
 
 
-def read_table(path, columns):
-    """-> list of dicts with the columns, and where the row stands as row["at"] = "file:line"."""
+def read_table(path, columns, unique=1):
+    """-> list of dicts with the columns, and where the row stands as row["at"] = "file:line". The first `unique` columns name a row."""
     rows = []
     for number, line in enumerate(open(path, encoding="utf-8"), 1):
         if not line.strip() or line.startswith("#"):
@@ -28,10 +28,10 @@ def read_table(path, columns):
         if len(cells) != len(columns):
             raise RowError(f"{at}: {len(cells)} columns, expected {len(columns)}: {' | '.join(columns)}")
         rows.append(dict(zip(columns, cells), at=at))
-    names = [r[columns[0]] for r in rows]
-    for r in rows:
-        if names.count(r[columns[0]]) > 1:
-            raise RowError(f"{r['at']}: the name {r[columns[0]]!r} stands in two rows")
+    names = [[r[c] for c in columns[:unique]] for r in rows]
+    for r, name in zip(rows, names):
+        if names.count(name) > 1:
+            raise RowError(f"{r['at']}: the name {name[0]!r} stands in two rows")
     return rows
 
 

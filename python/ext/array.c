@@ -224,7 +224,7 @@ static PyObject *from_buffer(PyObject *self, PyObject *const *args, Py_ssize_t n
     }
     const int64_t item = (int64_t)fa_dtype_size(v[DTYPE].as.dtype), offset = v[OFFSET].given ? v[OFFSET].as.i : 0, bytes = b->len;
     int64_t count = v[COUNT].given ? v[COUNT].as.i : -1;
-    char why[160] = "";
+    char why[256] = "";
     if (bytes == 0 || count == 0) snprintf(why, sizeof why, "both buffer length (%lld) and count (%lld) must not be 0", (long long)bytes, (long long)count);
     else if (offset < 0 || offset >= bytes) snprintf(why, sizeof why, "offset (%lld bytes) must be non-negative and no greater than buffer length (%lld bytes) minus 1", (long long)offset, (long long)bytes);
     else if (count > 0 && count > (bytes - offset) / item) snprintf(why, sizeof why, "requested buffer length (%lld * %lld bytes) after offset (%lld bytes) must not be greater than actual buffer length (%lld bytes)", (long long)count, (long long)item, (long long)offset, (long long)bytes);

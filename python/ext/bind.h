@@ -3,6 +3,7 @@
 #define FAPY_BIND_H
 
 #include "face.h"
+#include <math.h>
 
 static inline fa_tensor *cast_if(fa_tensor *t, bool given, fa_dtype dtype) { return given ? fa_cast(t, dtype) : t; }
 static inline fa_shape pair(fa_shape s) /* one number stands for both directions */
@@ -11,6 +12,24 @@ static inline fa_shape pair(fa_shape s) /* one number stands for both directions
     return s;
 }
 static inline fa_tensor *scaled(fa_tensor *t, bool given, fa_scalar by) { return given ? fa_mul_scalar(t, by) : t; }
+
+static inline fa_shape several(fa_shape s, int n) /* one number stands for all n directions */
+{
+    if (s.ndim == 1) while (s.ndim < n) s.dim[s.ndim++] = s.dim[0];
+    return s;
+}
+/* An operand as a tensor: a number becomes a 0-dimensional one of like's dtype, where like is. */
+static inline fa_tensor *tensor_of(fai_operand o, const fa_tensor *like)
+{
+    return o.tensor ? o.tensor : fa_full_with(FA_SHAPE_0D, o.scalar, FA_TENSOR_OPTIONS(.dtype = (fa_dtype)like->dtype, .device = like->device));
+}
+static inline fa_tensor *set_to(fa_tensor *t, fa_tensor *source) { return fai_set_memory(t, source), t; }
+static inline PyObject *answer(bool yes, uint32_t mark)
+{
+    fapy_sweep(mark);
+    return fa_failed() ? fapy_raise() : PyBool_FromLong(yes);
+}
+PyObject *values_and_indices(const char *name, fa_tensor *values, fa_tensor *indices, uint32_t mark); /* torch.return_types.name; NULL: a tuple */
 
 typedef fa_tensor *over_all(fa_tensor *x);
 static inline fa_tensor *reduce(fa_tensor *x, bool has_dim, fa_shape dim, bool keepdim, bool has_dtype, fa_dtype dtype, over_all *all,
@@ -34,6 +53,8 @@ FAPY_DO(where); FAPY_DO(clamp); FAPY_DO(clamp_in_place); FAPY_DO(nan_to_num); FA
 FAPY_DO(relu); FAPY_DO(relu_in_place); FAPY_DO(gelu); FAPY_DO(sum); FAPY_DO(max); FAPY_DO(min); FAPY_DO(var); FAPY_DO(std); FAPY_DO(norm);
 FAPY_DO(view); FAPY_DO(squeeze); FAPY_DO(vstack); FAPY_DO(chunk); FAPY_DO(split); FAPY_DO(tensor_split); FAPY_DO(unbind); FAPY_DO(nonzero);
 FAPY_DO(scatter); FAPY_DO(scatter_in_place); FAPY_DO(dropout); FAPY_DO(embedding); FAPY_DO(conv2d); FAPY_DO(max_pool2d); FAPY_DO(arange); FAPY_DO(randint);
-FAPY_DO(to); FAPY_DO(cuda); FAPY_DO(type);
+FAPY_DO(median); FAPY_DO(nanmedian); FAPY_DO(unique); FAPY_DO(unique_consecutive); FAPY_DO(repeat_interleave); FAPY_DO(rot90); FAPY_DO(cartesian_prod);
+FAPY_DO(meshgrid); FAPY_DO(broadcast_tensors); FAPY_DO(tensordot); FAPY_DO(interpolate); FAPY_DO(conv1d); FAPY_DO(conv3d); FAPY_DO(adaptive_avg_pool2d);
+FAPY_DO(normal); FAPY_DO(to); FAPY_DO(cuda); FAPY_DO(type);
 
 #endif

@@ -1,44 +1,35 @@
 /* Functions whose arguments mean several things: max(x), max(x, dim), max(x, other); x.to(device), x.to(dtype), x.to(other). The values
  * come parsed, in the order of the signature in python/torch.tab. */
 #include "bind.h"
+#include "ops/random.h"
 
 /* ---- numbers ---- */
 
 static bool is_one(const fapy_value *v) { return !v->given || fa_scalar_float(v->as.num) == 1; }
 
-/* other times alpha, in the category of both. */
-static bool times(fai_operand *other, const fapy_value *alpha)
-{
-    if (is_one(alpha)) return true;
-    const fa_scalar a = alpha->as.num;
-    if (other->tensor) return (other->tensor = fa_mul_scalar(other->tensor, a)) != NULL;
-    const bool floating = a.kind == FA_SCALAR_FLOAT || other->scalar.kind == FA_SCALAR_FLOAT;
-    other->scalar = floating ? fa_scalar_of_float(fa_scalar_float(a) * fa_scalar_float(other->scalar)) : fa_scalar_of_int(a.as.i * other->scalar.as.i);
-    return true;
-}
-
-static PyObject *arithmetic(int row, fapy_value *v, bool in_place)
+static PyObject *arithmetic(int row, int scaled_row, fapy_value *v, bool in_place)
 {
     const uint32_t mark = FAPY_MARK;
-    fai_operand operands[] = {v[0].as.operand, v[1].as.operand};
-    const fa_tensor *a = operands[0].tensor;
-    if (!is_one(&v[2]) && v[2].as.num.kind == FA_SCALAR_FLOAT && a && !fai_is_float(a->dtype) && !(operands[1].tensor && fai_is_float(operands[1].tensor->dtype)))
+    const fai_operand operands[] = {v[0].as.operand, v[1].as.operand};
+    const fa_tensor *a = operands[0].tensor, *b = operands[1].tensor;
+    const bool scaled_by = !is_one(&v[2]);
+    if (scaled_by && v[2].as.num.kind == FA_SCALAR_FLOAT && !(a && fai_is_float(a->dtype)) && !(b && fai_is_float(b->dtype)))
         return PyErr_SetString(PyExc_RuntimeError, "For integral input tensors, argument alpha must not be a floating point number."), NULL;
-    if (!times(&operands[1], &v[2])) return fapy_take(NULL, mark);
-    return fapy_take((in_place ? fai_row_in_place : fai_row)(row, 2, operands, NULL), mark);
+    const double alpha = scaled_by ? fa_scalar_float(v[2].as.num) : 1;
+    return fapy_take((in_place ? fai_row_in_place : fai_row)(scaled_by ? scaled_row : row, 2, operands, scaled_by ? &alpha : NULL), mark);
 }
 
-FAPY_DO(add) { return arithmetic(FAI_ROW_add, v, false); }
-FAPY_DO(add_in_place) { return arithmetic(FAI_ROW_add, v, true); }
-FAPY_DO(sub) { return arithmetic(FAI_ROW_sub, v, false); }
-FAPY_DO(sub_in_place) { return arithmetic(FAI_ROW_sub, v, true); }
+FAPY_DO(add) { return arithmetic(FAI_ROW_add, FAI_ROW_add_alpha, v, false); }
+FAPY_DO(add_in_place) { return arithmetic(FAI_ROW_add, FAI_ROW_add_alpha, v, true); }
+FAPY_DO(sub) { return arithmetic(FAI_ROW_sub, FAI_ROW_sub_alpha, v, false); }
+FAPY_DO(sub_in_place) { return arithmetic(FAI_ROW_sub, FAI_ROW_sub_alpha, v, true); }
 
 FAPY_DO(rsub)
 {
     const uint32_t mark = FAPY_MARK;
-    fai_operand input = fai_of(v[0].as.t);
-    if (!times(&input, &v[2])) return fapy_take(NULL, mark);
-    return fapy_take(fai_row2(FAI_ROW_sub, v[1].as.operand, input), mark);
+    const fai_operand operands[] = {v[1].as.operand, fai_of(v[0].as.t)};
+    const double alpha = is_one(&v[2]) ? 1 : fa_scalar_float(v[2].as.num);
+    return fapy_take(alpha == 1 ? fai_row(FAI_ROW_sub, 2, operands, NULL) : fai_row(FAI_ROW_sub_alpha, 2, operands, &alpha), mark);
 }
 
 static PyObject *divide(fapy_value *v, bool in_place)
@@ -48,15 +39,8 @@ static PyObject *divide(fapy_value *v, bool in_place)
     const char *mode = v[2].given ? v[2].as.text : "true";
     if (strcmp(mode, "floor") && strcmp(mode, "trunc") && strcmp(mode, "true"))
         return PyErr_Format(PyExc_RuntimeError, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode);
-    const int row = strcmp(mode, "floor") == 0 ? FAI_ROW_floor_divide : FAI_ROW_div;
-    fa_tensor *r = (in_place && strcmp(mode, "trunc") ? fai_row_in_place : fai_row)(row, 2, operands, NULL);
-    if (r && strcmp(mode, "trunc") == 0) {
-        fa_dtype wanted = fai_result_type(2, operands);
-        r = fa_trunc(r);
-        if (r && wanted != FA_BOOL) r = fa_cast(r, wanted);
-        if (r && in_place) r = fa_copy_(operands[0].tensor, r);
-    }
-    return fapy_take(r, mark);
+    const int row = strcmp(mode, "true") == 0 ? FAI_ROW_div : strcmp(mode, "floor") == 0 ? FAI_ROW_div_floor : FAI_ROW_div_trunc;
+    return fapy_take((in_place ? fai_row_in_place : fai_row)(row, 2, operands, NULL), mark);
 }
 FAPY_DO(div) { return divide(v, false); }
 FAPY_DO(div_in_place) { return divide(v, true); }
@@ -64,17 +48,10 @@ FAPY_DO(div_in_place) { return divide(v, true); }
 static PyObject *rounded(fapy_value *v, bool in_place)
 {
     const uint32_t mark = FAPY_MARK;
-    fai_operand x = fai_of(v[0].as.t);
-    const int64_t decimals = v[1].given ? v[1].as.i : 0;
+    const int decimals = v[1].given ? (int)v[1].as.i : 0;
+    const fai_operand x = fai_of(v[0].as.t);
     if (decimals == 0) return fapy_take((in_place ? fai_row_in_place : fai_row)(FAI_ROW_round, 1, &x, NULL), mark);
-    double scale = 1;
-    for (int64_t i = 0; i < (decimals < 0 ? -decimals : decimals) && i < 400; i++) scale *= 10;
-    const fai_operand by = fai_number(scale);
-    const int first = decimals > 0 ? FAI_ROW_mul : FAI_ROW_div, last = decimals > 0 ? FAI_ROW_div : FAI_ROW_mul;
-    fa_tensor *r = fai_row2(first, x, by);
-    r = r ? fai_row1(FAI_ROW_round, fai_of(r)) : NULL;
-    r = r ? fai_row2(last, fai_of(r), by) : NULL;
-    return fapy_take(r && in_place ? fa_copy_(v[0].as.t, r) : r, mark);
+    return fapy_take(in_place ? fa_round_decimals_(v[0].as.t, decimals) : fa_round_decimals(v[0].as.t, decimals), mark);
 }
 FAPY_DO(round) { return rounded(v, false); }
 FAPY_DO(round_in_place) { return rounded(v, true); }
@@ -167,11 +144,13 @@ FAPY_DO(sum)
 }
 
 /* (values, indices) as torch's named tuple. */
-static PyObject *values_and_indices(const char *name, fa_tensor *values, fa_tensor *indices, uint32_t mark)
+PyObject *values_and_indices(const char *name, fa_tensor *values, fa_tensor *indices, uint32_t mark)
 {
     fa_tensor *const parts[] = {values, indices};
     if (!values || fa_failed()) return fapy_take(NULL, mark);
-    PyObject *tuple = fapy_take_tuple(parts, 2, mark), *module = tuple ? PyImport_ImportModule("facula.return_types") : NULL;
+    PyObject *tuple = fapy_take_tuple(parts, 2, mark);
+    if (!name || !tuple) return tuple;
+    PyObject *module = PyImport_ImportModule("facula.return_types");
     PyObject *type = module ? PyObject_GetAttrString(module, name) : NULL, *result = type ? PyObject_CallOneArg(type, tuple) : NULL;
     Py_XDECREF(tuple);
     Py_XDECREF(module);
@@ -226,6 +205,39 @@ FAPY_DO(norm)
     }
     const bool keepdim = v[3].given && v[3].as.b;
     return fapy_take(!x ? NULL : v[2].given || keepdim ? fa_norm_dims(x, p, v[2].given ? v[2].as.shape : (fa_shape){0}, keepdim) : fa_norm(x, p), mark);
+}
+
+static PyObject *middle(fapy_value *v, const char *name, fa_tensor *(*all)(fa_tensor *), fa_tensor *(*along)(fa_tensor *, int64_t, bool, fa_tensor **))
+{
+    const uint32_t mark = FAPY_MARK;
+    if (!v[1].given) return fapy_take(all(v[0].as.t), mark);
+    fa_tensor *indices = NULL, *values = along(v[0].as.t, v[1].as.i, v[2].given && v[2].as.b, &indices);
+    return values_and_indices(name, values, indices, mark);
+}
+FAPY_DO(median) { return middle(v, "median", fa_median, fa_median_dim); }
+FAPY_DO(nanmedian) { return middle(v, "nanmedian", fa_nanmedian, fa_nanmedian_dim); }
+
+static PyObject *uniques(const fapy_value *inverse, const fapy_value *counts, fa_tensor *values, fa_tensor *where, fa_tensor *many, uint32_t mark)
+{
+    fa_tensor *parts[3] = {values};
+    int n = 1;
+    if (inverse->given && inverse->as.b) parts[n++] = where;
+    if (counts->given && counts->as.b) parts[n++] = many;
+    return n == 1 || !values ? fapy_take(values, mark) : fapy_take_tuple(parts, n, mark);
+}
+FAPY_DO(unique)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *where = NULL, *many = NULL, *x = v[0].as.t;
+    fa_tensor *values = v[4].given ? fa_unique_dim(x, v[4].as.i, &where, &many) : fa_unique(x, &where, &many);
+    return uniques(&v[2], &v[3], values, where, many, mark);
+}
+FAPY_DO(unique_consecutive)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *where = NULL, *many = NULL, *x = v[0].as.t;
+    fa_tensor *values = v[3].given ? fa_unique_consecutive_dim(x, v[3].as.i, &where, &many) : fa_unique_consecutive(x, &where, &many);
+    return uniques(&v[1], &v[2], values, where, many, mark);
 }
 
 int64_t implicit_dim(const char *function, const fa_tensor *x, bool given, int64_t dim)
@@ -386,6 +398,91 @@ FAPY_DO(tensor_split)
     return tuple;
 }
 
+FAPY_DO(repeat_interleave)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *x = v[0].as.t;
+    if (!v[1].given) /* repeat_interleave(repeats): the numbers 0, 1, ... each so often */
+        return fapy_take(fa_repeat_interleave_tensor(fa_arange_with(fa_scalar_of_int(0), fa_scalar_of_int(x->numel), fa_scalar_of_int(1), FA_TENSOR_OPTIONS(.device = x->device)), x, 0), mark);
+    int64_t dim = v[2].given ? v[2].as.i : 0;
+    if (!v[2].given) x = fa_flatten(x, 0, -1);
+    if (!x) return fapy_take(NULL, mark);
+    const fai_operand repeats = v[1].as.operand;
+    return fapy_take(repeats.tensor ? fa_repeat_interleave_tensor(x, repeats.tensor, dim) : fa_repeat_interleave(x, fa_scalar_int(repeats.scalar), dim), mark);
+}
+
+FAPY_DO(rot90)
+{
+    const uint32_t mark = FAPY_MARK;
+    const fa_shape dims = v[2].given ? v[2].as.shape : FA_DIMS(0, 1);
+    if (dims.ndim != 2) return PyErr_Format(PyExc_RuntimeError, "expected total rotation dims == 2, but got dims = %d", dims.ndim);
+    return fapy_take(fa_rot90(v[0].as.t, v[1].given ? v[1].as.i : 1, dims.dim[0], dims.dim[1]), mark);
+}
+
+/* f(a, b, c) and f([a, b, c]): the tensors of both. */
+static bool tensors_of(const char *name, PyObject *args, fapy_tensors *out)
+{
+    static const fapy_parameter parameters[] = {{"tensors", FAPY_TS, 0}};
+    const fapy_signature signature = {name, 1, parameters};
+    fapy_value one;
+    PyObject *first = PyTuple_GET_SIZE(args) == 1 && !fapy_tensor_check(PyTuple_GET_ITEM(args, 0)) ? PyTuple_GET_ITEM(args, 0) : args;
+    if (!fapy_parse(&signature, &first, 1, NULL, 0, &one)) return false;
+    *out = one.as.ts;
+    return true;
+}
+static void tensors_done(fapy_tensors *ts)
+{
+    PyMem_Free(ts->at);
+    Py_CLEAR(ts->holder);
+}
+
+FAPY_DO(cartesian_prod)
+{
+    fapy_tensors ts;
+    const uint32_t mark = FAPY_MARK;
+    if (!tensors_of("cartesian_prod", v[0].as.o, &ts)) return NULL;
+    PyObject *result = fapy_take(fa_cartesian_prod(ts.at, ts.n), mark);
+    tensors_done(&ts);
+    return result;
+}
+
+typedef int several_tensors(fa_tensor *const *tensors, int n, const char *how, fa_tensor **parts, int room);
+static int broadcast_all(fa_tensor *const *tensors, int n, const char *how, fa_tensor **parts, int room) { return (void)how, fa_broadcast_tensors(tensors, n, parts, room); }
+
+static PyObject *for_each(const char *name, PyObject *args, const char *how, several_tensors *make)
+{
+    fapy_tensors ts;
+    const uint32_t mark = FAPY_MARK;
+    if (!tensors_of(name, args, &ts)) return NULL;
+    fa_tensor **parts = PyMem_Malloc(((size_t)ts.n + 1) * sizeof *parts);
+    PyObject *result = !parts ? PyErr_NoMemory() : make(ts.at, ts.n, how, parts, ts.n) < 0 ? fapy_take(NULL, mark) : fapy_take_tuple(parts, ts.n, mark);
+    PyMem_Free(parts);
+    tensors_done(&ts);
+    return result;
+}
+FAPY_DO(meshgrid) { return for_each("meshgrid", v[0].as.o, v[1].given ? v[1].as.text : "ij", fa_meshgrid); }
+FAPY_DO(broadcast_tensors) { return for_each("broadcast_tensors", v[0].as.o, NULL, broadcast_all); }
+
+/* dims: how many last dimensions of a meet the first of b, or the two lists. */
+FAPY_DO(tensordot)
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_shape a = {0}, b = {0};
+    int64_t n = 2;
+    PyObject *o = v[2].given ? v[2].as.o : NULL;
+    if (o && (PyTuple_Check(o) || PyList_Check(o)) && PySequence_Size(o) == 2) {
+        PyObject *items = PySequence_Fast(o, "");
+        const bool fine = items && fapy_shape_from(PySequence_Fast_GET_ITEM(items, 0), &a) && fapy_shape_from(PySequence_Fast_GET_ITEM(items, 1), &b);
+        Py_XDECREF(items);
+        if (!fine) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "tensordot(): argument 'dims' must be int or two lists of ints");
+        return fapy_take(fa_tensordot(v[0].as.t, v[1].as.t, a, b), mark);
+    }
+    if (o && !fapy_int_from(o, &n)) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "tensordot(): argument 'dims' must be int or two lists of ints, not %s", Py_TYPE(o)->tp_name);
+    if (n < 0 || n > v[0].as.t->ndim || n > v[1].as.t->ndim) return PyErr_Format(PyExc_RuntimeError, "tensordot expects dims >= 0, and at most as many as each tensor has, but got dims=%lld", (long long)n);
+    for (int i = 0; i < n; i++) a.dim[a.ndim++] = v[0].as.t->ndim - n + i, b.dim[b.ndim++] = i;
+    return fapy_take(fa_tensordot(v[0].as.t, v[1].as.t, a, b), mark);
+}
+
 /* ---- indexing ---- */
 
 FAPY_DO(nonzero)
@@ -438,27 +535,75 @@ FAPY_DO(embedding)
     return fapy_take(fa_embedding(v[WEIGHT].as.t, v[INPUT].as.t, padding), mark);
 }
 
-FAPY_DO(conv2d)
+/* padding as numbers, "valid", or "same": then conv_same pads, also unevenly. */
+static PyObject *convolve(fapy_value *v, int n, const char *name)
+{
+    enum { INPUT, WEIGHT, BIAS, STRIDE, PADDING, DILATION, GROUPS };
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *x = v[INPUT].as.t, *weight = v[WEIGHT].as.t, *bias = v[BIAS].given ? v[BIAS].as.t : NULL;
+    const fa_shape stride = several(v[STRIDE].given ? v[STRIDE].as.shape : FA_DIMS(1), n), dilation = several(v[DILATION].given ? v[DILATION].as.shape : FA_DIMS(1), n);
+    const int64_t groups = v[GROUPS].given ? v[GROUPS].as.i : 1;
+    fa_shape padding = FA_DIMS(0);
+    if (v[PADDING].given && PyUnicode_Check(v[PADDING].as.o)) {
+        const char *text = PyUnicode_AsUTF8(v[PADDING].as.o);
+        if (strcmp(text, "same") == 0) {
+            for (int i = 0; i < n; i++)
+                if (stride.dim[i] != 1) return PyErr_SetString(PyExc_RuntimeError, "padding='same' is not supported for strided convolutions"), NULL;
+            return fapy_take(fa_conv_same(x, weight, .bias = bias, .dilation = dilation, .groups = groups), mark);
+        }
+        if (strcmp(text, "valid")) return PyErr_Format(PyExc_RuntimeError, "Invalid padding string: '%s'", text);
+    } else if (v[PADDING].given && !fapy_shape_from(v[PADDING].as.o, &padding)) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "%s(): argument 'padding' must be tuple of ints or str, not %s", name, Py_TYPE(v[PADDING].as.o)->tp_name);
+    }
+    padding = several(padding, n);
+    fa_tensor *r = n == 1 ? fa_conv1d(x, weight, .bias = bias, .stride = stride, .padding = padding, .dilation = dilation, .groups = groups)
+                 : n == 2 ? fa_conv2d(x, weight, .bias = bias, .stride = stride, .padding = padding, .dilation = dilation, .groups = groups)
+                          : fa_conv3d(x, weight, .bias = bias, .stride = stride, .padding = padding, .dilation = dilation, .groups = groups);
+    return fapy_take(r, mark);
+}
+FAPY_DO(conv1d) { return convolve(v, 1, "conv1d"); }
+FAPY_DO(conv2d) { return convolve(v, 2, "conv2d"); }
+FAPY_DO(conv3d) { return convolve(v, 3, "conv3d"); }
+
+/* A size of None keeps the input's. */
+FAPY_DO(adaptive_avg_pool2d)
 {
     const uint32_t mark = FAPY_MARK;
-    fa_shape padding = FA_DIMS(0), dilation = pair(v[5].given ? v[5].as.shape : FA_DIMS(1)), stride = pair(v[3].given ? v[3].as.shape : FA_DIMS(1));
-    fa_tensor *weight = v[1].as.t;
-    if (v[4].given && PyUnicode_Check(v[4].as.o)) {
-        const char *text = PyUnicode_AsUTF8(v[4].as.o);
-        if (strcmp(text, "same") && strcmp(text, "valid")) return PyErr_Format(PyExc_RuntimeError, "Invalid padding string: '%s'", text);
-        const bool same = strcmp(text, "same") == 0;
-        if (same && (stride.dim[0] != 1 || stride.dim[1] != 1)) return PyErr_SetString(PyExc_RuntimeError, "padding='same' is not supported for strided convolutions"), NULL;
-        padding = FA_DIMS(0, 0);
-        for (int i = 0; same && i < 2 && weight->ndim == 4; i++) {
-            const int64_t total = dilation.dim[i] * (weight->size[2 + i] - 1);
-            if (total % 2) return PyErr_SetString(PyExc_NotImplementedError, "padding='same' with an even kernel is not in Facula; pad the input first"), NULL;
-            padding.dim[i] = total / 2;
-        }
-    } else if (v[4].given && !fapy_shape_from(v[4].as.o, &padding)) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "conv2d(): argument 'padding' must be tuple of ints or str, not %s", Py_TYPE(v[4].as.o)->tp_name);
+    const fa_tensor *x = v[0].as.t;
+    PyObject *o = v[1].as.o;
+    fa_shape size = {2, {0}};
+    if (fapy_shape_from(o, &size)) return fapy_take(fa_adaptive_avg_pool2d(v[0].as.t, pair(size)), mark);
+    if (PyErr_Occurred()) return NULL;
+    for (int i = 0; i < 2; i++) {
+        PyObject *one = PyTuple_Check(o) && PyTuple_GET_SIZE(o) == 2 ? PyTuple_GET_ITEM(o, i) : NULL;
+        size.ndim = 2;
+        if (one && Py_IsNone(one)) size.dim[i] = x->ndim > 2 - i ? x->size[x->ndim - 2 + i] : 0;
+        else if (!one || !fapy_int_from(one, &size.dim[i]))
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "adaptive_avg_pool2d(): argument 'output_size' must be int or a tuple of two ints or None, not %s", Py_TYPE(o)->tp_name);
     }
-    return fapy_take(fa_conv2d(v[0].as.t, weight, .bias = v[2].given ? v[2].as.t : NULL, .stride = stride, .padding = pair(padding), .dilation = dilation,
-                               .groups = v[6].given ? v[6].as.i : 1), mark);
+    return fapy_take(fa_adaptive_avg_pool2d(v[0].as.t, size), mark);
+}
+
+FAPY_DO(interpolate)
+{
+    enum { INPUT, SIZE, SCALE, MODE, CORNERS, RECOMPUTE, ANTIALIAS };
+    const uint32_t mark = FAPY_MARK;
+    if (v[ANTIALIAS].given && v[ANTIALIAS].as.b) return PyErr_SetString(PyExc_NotImplementedError, "interpolate(): antialias is not in Facula"), NULL;
+    if (v[SIZE].given == v[SCALE].given)
+        return PyErr_SetString(PyExc_ValueError, v[SIZE].given ? "only one of size or scale_factor should be defined" : "either size or scale_factor should be defined"), NULL;
+    const int n = v[INPUT].as.t->ndim - 2;
+    fa_factors factors = {0};
+    if (v[SCALE].given) {
+        PyObject *o = v[SCALE].as.o, *items = PyTuple_Check(o) || PyList_Check(o) ? PySequence_Fast(o, "") : PyTuple_Pack(1, o);
+        if (!items) return NULL;
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items) && i < 3; i++)
+            factors.factor[factors.n++] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(items, i));
+        Py_DECREF(items);
+        if (PyErr_Occurred()) return NULL;
+        for (; factors.n < n && factors.n < 3; factors.n++) factors.factor[factors.n] = factors.factor[0];
+    }
+    return fapy_take(fa_interpolate(v[INPUT].as.t, .size = v[SIZE].given ? several(v[SIZE].as.shape, n) : (fa_shape){0}, .scale_factor = factors,
+                                    .mode = v[MODE].given ? v[MODE].as.text : "nearest", .align_corners = v[CORNERS].given && v[CORNERS].as.b), mark);
 }
 
 FAPY_DO(max_pool2d)
@@ -505,6 +650,26 @@ FAPY_DO(randint)
     if (PyLong_Check(size) || !fapy_shape_from(size, &shape))
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "randint(): argument 'size' must be tuple of ints, not %s", Py_TYPE(size)->tp_name);
     return fapy_take(fa_randint_with(low, high, shape, &options), mark);
+}
+
+/* normal(mean, std), either a tensor or a number; normal(mean, std, size) */
+FAPY_DO(normal)
+{
+    enum { MEAN, STD, SIZE, GENERATOR, OPTIONS };
+    const uint32_t mark = FAPY_MARK;
+    const fai_operand mean = v[MEAN].given ? v[MEAN].as.operand : fai_number(0), std = v[STD].given ? v[STD].as.operand : fai_number(1);
+    fa_generator *generator = generator_of(&v[GENERATOR]);
+    if (fa_failed()) return fapy_raise();
+    if (mean.tensor && std.tensor) return fapy_take(fa_normal(mean.tensor, std.tensor, generator), mark);
+    if (mean.tensor) return fapy_take(fa_normal_mean(mean.tensor, fa_scalar_float(std.scalar), generator), mark);
+    if (std.tensor) return fapy_take(fa_normal_std(fa_scalar_float(mean.scalar), std.tensor, generator), mark);
+    if (!v[SIZE].given) return PyErr_SetString(PyExc_TypeError, "normal() missing 1 required positional arguments: \"size\": with numbers for mean and std it says how many"), NULL;
+    fa_tensor_options options = options_of(v + OPTIONS);
+    options.requires_grad = false;
+    fa_tensor *t = fa_empty_with(v[SIZE].as.shape, &options);
+    t = t && fai_fill_normal("normal", t, fa_scalar_float(mean.scalar), fa_scalar_float(std.scalar), generator) ? t : NULL;
+    if (t && v[OPTIONS + 4].given && v[OPTIONS + 4].as.b) t = fa_requires_grad(t, true);
+    return fapy_take(t, mark);
 }
 
 /* ---- conversions ---- */

@@ -1,11 +1,20 @@
 """Facula: PyTorch's tensors, autograd, training and devices as a small library. `import facula as torch`."""
+from . import _names
+
+_names.settle(globals())
+
 import math as _math
 
+from . import _C
 from ._C import *
 from ._C import __version__, _nn
-from . import _C, return_types
+from . import _types
+from . import return_types
+from ._types import finfo, iinfo
 
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
+newaxis = None
+globals().update(_types.old_types(_C._names, "cpu"))
 
 
 def manual_seed(seed):
@@ -14,3 +23,230 @@ def manual_seed(seed):
     Starts the random numbers of every device anew; returns the CPU's generator."""
     _C._manual_seed(seed)
     return _C._default_generator(None)
+
+
+def seed():
+    """seed() -> int
+
+    Seeds the CPU's random numbers from the system's randomness."""
+    return _C._default_generator(None).seed()
+
+
+def initial_seed():
+    """initial_seed() -> int
+
+    The seed that the CPU's random numbers started from."""
+    return _C._default_generator(None).initial_seed()
+
+
+def get_rng_state():
+    """get_rng_state() -> Tensor
+
+    All that further random numbers of the CPU depend on."""
+    return _C._default_generator(None).get_state()
+
+
+def set_rng_state(new_state):
+    """set_rng_state(new_state)
+
+    Goes on from what get_rng_state gave."""
+    _C._default_generator(None).set_state(new_state)
+
+
+def is_tensor(obj):
+    """is_tensor(obj) -> bool
+
+    Whether obj is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input):
+    """is_floating_point(input) -> bool
+
+    Whether the elements are floating-point numbers."""
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    """is_complex(input) -> bool
+
+    False: Facula has no complex numbers."""
+    return input.is_complex()
+
+
+def is_nonzero(input):
+    """is_nonzero(input) -> bool
+
+    Whether the only element is not zero."""
+    return bool(input)
+
+
+def numel(input):
+    """numel(input) -> int
+
+    The number of elements."""
+    return input.numel()
+
+
+def typename(obj):
+    """typename(obj) -> str
+
+    The name of a tensor's type, or of an object's class."""
+    return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"
+
+
+def get_device(input):
+    """get_device(input) -> int
+
+    The number of the tensor's device, -1 for the CPU."""
+    return input.get_device()
+
+
+def scalar_tensor(value, **options):
+    """scalar_tensor(value, *, dtype=None, device=None, requires_grad=False) -> Tensor
+
+    A 0-dimensional tensor; a float by default."""
+    options.setdefault("dtype", get_default_dtype())
+    return tensor(value, **options)
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False) -> Tensor
+
+    A tensor of obj, sharing its memory where that is possible and copy is not True."""
+    result = tensor(obj, dtype=dtype, device=device) if copy and not is_tensor(obj) else as_tensor(obj, dtype=dtype, device=device)
+    if copy and result is obj:
+        result = result.clone()
+    return result.requires_grad_() if requires_grad else result
+
+
+def logspace(start, end, steps, base=10.0, **options):
+    """logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False) -> Tensor
+
+    steps powers of base, with exponents from start to end."""
+    return pow(base, linspace(start, end, steps, **options))
+
+
+def set_default_tensor_type(t):
+    """set_default_tensor_type(t)
+
+    The old way to set the default dtype and device."""
+    import warnings
+    warnings.warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and torch.set_default_device() "
+                  "as alternatives.")
+    name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
+    set_default_dtype(_types.NAMES[name.rpartition(".")[2].replace("Tensor", "")])
+    set_default_device("cuda" if ".cuda." in name else "cpu")
+
+
+_print_options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
+_print_profiles = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, inf, 3, 80)}
+
+
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+    """set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None)
+
+    How tensors are printed: digits, from how many elements on they are shortened, how many are shown at each edge, width of a line;
+    profile "default", "short" or "full"; sci_mode True or False instead of by need."""
+    options = _print_options
+    if profile in _print_profiles:
+        options.update(zip(("precision", "threshold", "edgeitems", "linewidth"), _print_profiles[profile]), sci_mode=None)
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    options.update({name: value for name, value in given.items() if value is not None})
+    options["sci_mode"] = sci_mode
+    threshold = 2 ** 62 if options["threshold"] == inf else builtins_int(options["threshold"])
+    _C._set_print(options["precision"], threshold, options["edgeitems"], options["linewidth"], -1 if sci_mode is None else builtins_int(bool_(sci_mode)))
+
+
+from builtins import bool as bool_, int as builtins_int
+
+
+def get_float32_matmul_precision():
+    """get_float32_matmul_precision() -> str
+
+    "highest": float32 products are computed in float32."""
+    return _matmul_precision
+
+
+_matmul_precision = "highest"
+
+
+def set_float32_matmul_precision(precision):
+    """set_float32_matmul_precision(precision)
+
+    "highest", "high" or "medium": noted; Facula computes float32 products in float32 always."""
+    global _matmul_precision
+    _matmul_precision = precision
+
+
+_deterministic = False
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """use_deterministic_algorithms(mode, *, warn_only=False)
+
+    Noted; Facula's results are the same in every run anyway."""
+    global _deterministic
+    _deterministic = mode
+
+
+def are_deterministic_algorithms_enabled():
+    """are_deterministic_algorithms_enabled() -> bool
+
+    What use_deterministic_algorithms was given."""
+    return _deterministic
+
+
+def get_num_interop_threads():
+    """get_num_interop_threads() -> int
+
+    1: operations are not run beside one another."""
+    return 1
+
+
+def set_num_interop_threads(n):
+    """set_num_interop_threads(n)
+
+    Noted: operations are not run beside one another."""
+
+
+def broadcast_shapes(*shapes):
+    """broadcast_shapes(*shapes) -> Size
+
+    The shape that tensors of these shapes broadcast to."""
+    shapes = [(s,) if isinstance(s, builtins_int) else tuple(s) for s in shapes]
+    result = [1] * max(map(len, shapes), default=0)
+    for i, shape in enumerate(shapes):
+        for k in range(-1, -1 - len(shape), -1):
+            if shape[k] == 1 or shape[k] == result[k]:
+                continue
+            if result[k] != 1:
+                raise RuntimeError(f"Attempting to broadcast a dimension of length {shape[k]} at {k}! Mismatching argument at index {i} had {shape}; but expected "
+                                   f"shape should be broadcastable to {result}")
+            result[k] = shape[k]
+    return Size(result)
+
+
+def get_device_module(device=None):
+    """get_device_module(device=None) -> module
+
+    torch.cuda for a CUDA device, and so on."""
+    from importlib import import_module
+    kind = (_C._accelerator() or _C.device("cpu")).type if device is None else _C.device(device).type
+    return import_module(f"{__name__}.{kind}")
+
+
+from . import accelerator, autograd, backends, cuda, mps, npu, opencl, testing, version, xpu
+from .autograd.functional import jacobian as _jacobian
+from . import _missing
+from ._missing import compile
+
+
+def load_ipython_extension(shell):
+    """%load_ext facula: `import torch` gives Facula from now on."""
+    _names.become_torch()
+    _missing.say_neighbours()
+
+
+__getattr__ = _missing.attribute_of(__name__, ("nn", "optim", "utils", "random", "amp", "distributions", "linalg", "fft", "special", "multiprocessing", "jit", "serialization"))
+_missing.install()

@@ -1,0 +1,120 @@
+"""Whichever accelerator is there: cuda, xpu, mps, ..."""
+from .. import _C
+from .._device_module import make as _make
+
+__all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache",
+           "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+           "memory_reserved", "memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize"]
+_made = {}
+
+
+def _module():
+    """The functions of the accelerator's kind; those of cuda where there is none, which say what is missing."""
+    found = _C._accelerator()
+    kind = "cuda" if found is None else found.type
+    return _made.setdefault(kind, _make(kind))
+
+
+def is_available():
+    """Whether there is an accelerator."""
+    return _C._accelerator() is not None
+
+
+def device_count():
+    """How many accelerators there are."""
+    return _module()["device_count"]() if is_available() else 0
+
+
+def current_accelerator(check_available=False):
+    """The kind of accelerator, as a device without an index; None where there is none."""
+    return _C._accelerator()
+
+
+def current_device_index():
+    """The index of the current accelerator."""
+    return _module()["current_device"]()
+
+
+def set_device_index(device, /):
+    """Makes an accelerator the current one of this thread."""
+    _module()["set_device"](device)
+
+
+current_device_idx, set_device_idx = current_device_index, set_device_index
+
+
+class device_index:
+    """`with device_index(1):` another current accelerator until the end."""
+
+    def __init__(self, device, /):
+        self.idx, self.prev_idx = device, None
+
+    def __enter__(self):
+        if self.idx is not None:
+            self.prev_idx = current_device_index()
+            set_device_index(self.idx)
+
+    def __exit__(self, *error):
+        if self.prev_idx is not None:
+            set_device_index(self.prev_idx)
+        return False
+
+
+def current_stream(device=None, /):
+    """The stream that work of this thread goes to."""
+    return _module()["Stream"](device)
+
+
+def set_stream(stream):
+    """Work of this thread goes to stream."""
+
+
+def synchronize(device=None, /):
+    """Waits until all that was started is done."""
+    _module()["synchronize"](device)
+
+
+def empty_cache():
+    """Gives cached memory that is not in use back."""
+    _module()["empty_cache"]()
+
+
+def memory_allocated(device_index=None, /):
+    """Bytes in tensors that live."""
+    return _module()["memory_allocated"](device_index)
+
+
+def memory_reserved(device_index=None, /):
+    """Bytes taken from the driver."""
+    return _module()["memory_reserved"](device_index)
+
+
+def max_memory_allocated(device_index=None, /):
+    """The most bytes that were in tensors at once."""
+    return _module()["max_memory_allocated"](device_index)
+
+
+def max_memory_reserved(device_index=None, /):
+    """The most bytes that were taken from the driver at once."""
+    return _module()["max_memory_reserved"](device_index)
+
+
+def memory_stats(device_index=None, /):
+    """Allocated and reserved bytes under torch's names."""
+    return _module()["memory_stats"](device_index)
+
+
+def reset_peak_memory_stats(device_index=None, /):
+    """The peaks start anew."""
+    if is_available():
+        _module()["reset_peak_memory_stats"](device_index)
+
+
+def get_memory_info(device_index=None, /):
+    """(free, total) bytes."""
+    return _module()["mem_get_info"](device_index)
+
+
+def get_device_capability(device=None, /):
+    """What the accelerator can compute with."""
+    return {"supported_dtypes": {_C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.bfloat16, _C.float32, _C.float64}}

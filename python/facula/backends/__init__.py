@@ -1,0 +1,23 @@
+"""Switches of libraries that PyTorch uses. Facula has kernels of its own: the switches can be set and read, and change nothing."""
+import sys as _sys
+import types as _types
+
+from .. import _C
+
+
+class _Switches(_types.ModuleType):
+    """A module of attributes."""
+
+    def __init__(self, name, **attributes):
+        super().__init__(f"{__name__}.{name}", "Switches that can be set and read; Facula does not need them.")
+        self.__dict__.update(attributes)
+        _sys.modules[self.__name__] = self
+
+
+cudnn = _Switches("cudnn", enabled=True, benchmark=False, deterministic=False, allow_tf32=True, is_available=lambda: False, version=lambda: None)
+cuda = _Switches("cuda", is_built=lambda: True, matmul=_types.SimpleNamespace(allow_tf32=False), flash_sdp_enabled=lambda: True)
+mps = _Switches("mps", is_available=lambda: _C._device_is_available(_C.device("mps")), is_built=lambda: True)
+mkl = _Switches("mkl", is_available=lambda: False)
+mkldnn = _Switches("mkldnn", is_available=lambda: False, enabled=False)
+openmp = _Switches("openmp", is_available=lambda: False)
+quantized = _Switches("quantized", engine="none", supported_engines=["none"])
