@@ -75,7 +75,9 @@ fa_tensor *fai_avg_pool1d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_sha
 static fa_tensor *volumes(fa_tensor *x) {
     if (!x) return NULL;
     const int64_t *side = &x->size[x->ndim - 3];
-    return fa_reshape(x, FA_SHAPE(x->numel / (side[0] * side[1] * side[2]), side[0], side[1], side[2]));
+    int64_t n = 1;
+    for (int i = 0; i < x->ndim - 3; i++) n *= x->size[i];
+    return fa_reshape(x, FA_SHAPE(n, side[0], side[1], side[2]));
 }
 
 /* [volumes, d, h, w] as [volumes, 1, d, h w]: the depth as one side of a plane. */

@@ -19,6 +19,7 @@ I = ("int8", "int16", "int32", "int64")
 U = ("uint8",)
 B = ("bool",)
 MOVE = F + H + I + U  # operators that only move elements: small whole numbers, the same in every type
+LAYOUTS = "ctsfnM"
 GROUPS = (F, H, I, U, B)  # of types that one case holds the same values for
 REFUSALS = (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError)
 
@@ -466,6 +467,8 @@ def sweep():
         if not usable:
             continue
         base = max(usable, key=Spec.worth)
+        if base.only and "s" in base.only:  # it names few to be small; places in memory do not matter to it
+            base = base.but(only=None)
         fill_in(base, base.layouts().replace("M", ""), [base], base.types)
         if not base.only:
             fill_in(base, "e", [base.but(expanded=True)], base.types)

@@ -94,8 +94,15 @@ def read(but=None):
     return found, refused, names
 
 
-def operators(but=None):
-    return read(but)[2]
+def operators():
+    return read()[2]
+
+
+def complete(but):
+    """The operators that the other rooms have in every layout and element type."""
+    values, refused, names = read(but)
+    have = (values | refused).union(*(e.cells(op) for e in exceptions() for op in e.ops))
+    return {op for op in names if all((op, layout, t) in have for layout in LAYOUTS for t in TYPES)}
 
 
 def operators_of_tables():
@@ -110,11 +117,13 @@ def operators_of_tables():
 class Excuse:
     """A row of a <room>.except file: operators, layouts and types that need no case, and why."""
 
-    def __init__(self, row):
-        self.at, self.reason = row["at"], row["reason"]
-        self.ops = row["ops"].split()
-        self.layouts = LAYOUTS if row["layouts"] == "*" else row["layouts"]
-        self.types = TYPES if row["types"] == "*" else row["types"].split()
+    def __init__(self, at, line):
+        columns = [c.strip() for c in line.split("|", 3)]
+        if len(columns) != 4 or not columns[3]:
+            raise rows.RowError(f"{at}: four columns: operators | layouts | types | reason")
+        self.at, self.ops = at, columns[0].split()
+        self.layouts = LAYOUTS if columns[1] == "*" else columns[1]
+        self.types = TYPES if columns[2] == "*" else columns[2].split()
         if set(self.layouts) - set(LAYOUTS) or set(self.types) - set(TYPES):
             raise rows.RowError(f"{self.at}: layouts are letters of {LAYOUTS}, types are {', '.join(TYPES)}; or *")
 
@@ -124,7 +133,11 @@ class Excuse:
 
 def exceptions():
     """-> all rows of all <room>.except files"""
-    return [Excuse(row) for _, path in files(".except") for row in rows.read_table(path, "ops layouts types reason".split())]
+    found = []
+    for room, path in files(".except"):
+        with open(path, encoding="utf-8") as f:
+            found += [Excuse(f"{room}.except:{n}", x) for n, x in enumerate(f, 1) if x.strip() and x[0] != "#"]
+    return found
 
 
 def without_a_case():
