@@ -21,12 +21,22 @@ def whole(f):
     return lambda *a: float(f(*map(int, a)))
 
 
+def inverse(f, y, low, high):
+    """Of a function that grows, by halving."""
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if f(middle) < y else (low, middle)
+    return (low + high) / 2
+
+
 FUNCTIONS = {
     "max": max, "min": min, "abs": abs, "floor": lambda x: float(math.floor(x)), "ceil": lambda x: float(math.ceil(x)),
     "round": lambda x: float(round(x)), "trunc": lambda x: float(math.trunc(x)), "sign": lambda x: float((x > 0) - (x < 0)),
     "square": lambda x: x * x, "pow": math.pow, "fmod": math.fmod, "mod": lambda x, y: x - y * math.floor(x / y),
     "floordiv": lambda x, y: float(math.floor(x / y)), "exp2": lambda x: 2.0 ** x, "isnan": math.isnan, "isinf": math.isinf,
     "isfinite": math.isfinite, "bit_and": whole(operator.and_), "bit_or": whole(operator.or_), "bit_xor": whole(operator.xor),
+    "signbit": lambda x: float(math.copysign(1, x) < 0), "erfinv": lambda x: inverse(math.erf, x, -6.0, 6.0),
+    "gcd": whole(math.gcd), "lcm": whole(math.lcm),
     "bit_not": whole(operator.invert), "shift_left": whole(operator.lshift), "shift_right": whole(operator.rshift),
 }
 
