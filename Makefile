@@ -163,22 +163,22 @@ help:
 	@echo "make dist           a tarball that needs only cc and make  make compile_commands.json  for editors and clang-tidy"
 	@echo "make setup          install what is missing                make clean"
 setup:
-	@sh tools/setup.sh
+	@sh tools/setup.sh tests
 demo:
 	@sh tools/setup.sh
 	$(SUB) MODE=$(MODE) run-demo
 run-demo: all
 	@$(B)/bin/facula demo
 check:
-	@sh tools/setup.sh
+	@sh tools/setup.sh tests
 	$(SUB) MODE=$(MODE) run-tests
 check-asan:
-	@sh tools/setup.sh
+	@sh tools/setup.sh tests
 	$(SUB) MODE=asan run-tests
 check-tsan:
-	@sh tools/setup.sh
+	@sh tools/setup.sh tests
 	$(SUB) MODE=tsan TAG=threads run-tests
-run-tests: $(if $(TAG),all,programs) $(patsubst tests/%.c,$(B)/tests/%,$(CHOSEN_TESTS))
+run-tests: $(if $(TAG),all,programs) $(if $(TAG),,$(if $(filter release,$(MODE)),python)) $(patsubst tests/%.c,$(B)/tests/%,$(CHOSEN_TESTS))
 	@MODE=$(MODE) BUILD=$(B) JOBS=$(JOBS) TAG="$(TAG)" ONLY="$(ONLY)" CC="$(CC)" sh tests/run.sh
 
 INSTALL ?= install

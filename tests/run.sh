@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests: every program made from tests/test_*.c, every tests/test_*.sh and tests/test_*.py, JOBS at a time, each under
-# a time limit, and ends with "N passed, N failed, N skipped". A test says how it wants to be run in its first 40 lines:
+# Runs the tests: every program made from tests/test_*.c, every tests/test_*.sh, tests/test_*.py and, in release mode, those of the
+# Python package in tests/python/, JOBS at a time, each under a time limit, and ends with "N passed, N failed, N skipped". A test says how it wants to be run in its first 40 lines:
 #
 #   test-env: FACULA_SIM=cuda:2     run it with these variables; several such lines are several runs, "-" is the plain one
 #   test-limit: 300                 seconds (120 unless given; sanitizers get five times as many)
@@ -39,6 +39,7 @@ run_once() { # run_once SOURCE NAME LIMIT ENVIRONMENT
     case $source in
     *.c) program=$TESTS/$name ;;
     *.sh) program="sh $source" ;;
+    tests/python/*.py) program="$PYTHON_FOR_TESTS -B $source" environment="$environment PYTHONPATH=$PWD/$BUILD/python" ;;
     *.py) program="python3 -B $source" ;;
     esac
     wrap=""
@@ -77,6 +78,7 @@ EOF
 wanted() { # wanted SOURCE: by name, tag and mode
     name=$(basename "$1" | sed -e 's/^test_//' -e 's/\.[a-z]*$//')
     [ -z "$TAG" ] || wish test-tags "$1" | grep -qw "$TAG" || return 1
+    case $1 in tests/python/*) [ "$MODE" = release ] || return 1 ;; esac
     modes=$(wish test-modes "$1")
     [ -z "$modes" ] || printf '%s\n' "$modes" | grep -qw "$MODE" || return 1
     for pattern in $ONLY; do
@@ -85,6 +87,17 @@ wanted() { # wanted SOURCE: by name, tag and mode
     done
     return 1
 }
+
+# The Python of the extension, with NumPy if one is to be had: Debian's own, where it is of the same version, may have it.
+find_python() {
+    suffix='import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))'
+    wanted=$("${PYTHON:-python3}" -c "$suffix" 2>/dev/null)
+    for candidate in "${PYTHON:-python3}" /usr/bin/python3; do
+        [ "$("$candidate" -c "import numpy; $suffix" 2>/dev/null)" = "$wanted" ] && { echo "$candidate"; return; }
+    done
+    echo "${PYTHON:-python3}"
+}
+export PYTHON_FOR_TESTS="${PYTHON_FOR_TESTS:-$(find_python)}"
 
 # Findings of the sanitizers end the program with a failure.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1:strict_string_checks=1}"
@@ -98,7 +111,7 @@ fi
 
 rm -rf "$results"
 mkdir -p "$results"
-set -- tests/test_*.c tests/test_*.sh tests/test_*.py
+set -- tests/test_*.c tests/test_*.sh tests/test_*.py tests/python/test_*.py
 set -f # from here on patterns are for names of tests
 list=""
 for source; do
