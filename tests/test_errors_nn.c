@@ -179,6 +179,50 @@ static void activations(void **state) {
     REFUSED(fa_bilinear(m, v, w), RUNTIME, "bilinear(): input dimensions do not match: got 2 and 1");
 }
 
+static void losses(void **state) {
+    (void)state;
+    fa_tensor *v = watch(ones(FA_SHAPE(3))), *m = watch(ones(FA_SHAPE(2, 3))), *classes = index_of(FA_SHAPE(2));
+    REFUSED(fa_triplet_margin_loss(m, m, v), RUNTIME,
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor 2D, positive 2D, and negative 1D inputs");
+    REFUSED(fa_triplet_margin_loss(m, m, m, .margin = 0), VALUE, "margin must be greater than 0, got 0");
+    REFUSED(fa_soft_margin_loss(fa_cast(v, FA_INT64), v), UNSUPPORTED, "\"soft_margin_loss\" not implemented for 'Long'; a loss needs a floating tensor");
+    REFUSED(fa_cosine_embedding_loss(m, m, m), RUNTIME, "2D target tensor expects 3D input tensors, but found inputs with 2 and 2 dimensions");
+    REFUSED(fa_margin_ranking_loss(m, m, v), RUNTIME,
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes of 2, 2 and 1 dimensions");
+    REFUSED(fa_multi_margin_loss(m, classes, .p = 3), VALUE, "only p == 1 and p == 2 supported, found 3");
+    REFUSED(fa_multi_margin_loss(m, index_of(FA_SHAPE(3))), RUNTIME,
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: [2, 3]; and an int64 target of a class for each row");
+    REFUSED(fa_multi_margin_loss(m, classes, .weight = ones(FA_SHAPE(2))), RUNTIME, "inconsistent weight size, expected 3 elements but got 2");
+    REFUSED(fa_multilabel_soft_margin_loss(ones(FA_SHAPE_0D), ones(FA_SHAPE_0D)), RUNTIME, "a 0-dim input has no classes");
+    REFUSED(fa_gaussian_nll_loss(m, m, v), VALUE, "var is of incorrect size");
+    REFUSED(fa_gaussian_nll_loss(m, m, fa_neg(m)), VALUE, "var has negative entry/entries");
+}
+
+#define LIST(...) ((fa_tensor *[]){__VA_ARGS__})
+static void einsum(void **state) {
+    (void)state;
+    fa_tensor *v = watch(ones(FA_SHAPE(3))), *m = watch(ones(FA_SHAPE(2, 3)));
+    REFUSED(fa_einsum(NULL, LIST(v), 1), TYPE, "argument 'equation' is NULL");
+    REFUSED(fa_einsum("i", NULL, 0), VALUE, "einsum(): must provide at least one operand");
+    REFUSED(fa_einsum("i", LIST(v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v), 17), RUNTIME, "einsum(): 17 operands; at most 16 are possible");
+    REFUSED(fa_einsum("ij", LIST(v), 1), RUNTIME,
+            "einsum(): the number of subscripts in the equation (2) does not match the number of dimensions (1) for operand 0 and no ellipsis was given");
+    REFUSED(fa_einsum("ij...", LIST(v), 1), RUNTIME,
+            "einsum(): the number of subscripts in the equation (2) is more than the number of dimensions (1) for operand 0");
+    REFUSED(fa_einsum("i", LIST(v, v), 2), RUNTIME, "einsum(): more operands were provided than specified in the equation");
+    REFUSED(fa_einsum("i,i", LIST(v), 1), RUNTIME, "einsum(): fewer operands were provided than specified in the equation");
+    REFUSED(fa_einsum("1", LIST(v), 1), RUNTIME,
+            "einsum(): invalid subscript given at index 0 in the equation string, subscripts must be in [a-zA-Z]");
+    REFUSED(fa_einsum("i->j", LIST(v), 1), RUNTIME, "einsum(): output subscript j does not appear in the equation for any input operand");
+    REFUSED(fa_einsum("i->ii", LIST(v), 1), RUNTIME, "einsum(): output subscript i appears more than once in the output");
+    REFUSED(fa_einsum("i->i,i", LIST(v), 1), RUNTIME, "einsum(): the result has one term, but \",i\" follows it");
+    REFUSED(fa_einsum("abcdefghi", LIST(v), 1), RUNTIME, "einsum(): more than 8 subscripts in a row");
+    REFUSED(fa_einsum("ij,j", LIST(m, ones(FA_SHAPE(4))), 2), RUNTIME,
+            "einsum(): subscript j has size 4 for operand 1 which does not broadcast with previously seen size 3");
+    REFUSED(fa_einsum("ii", LIST(ones(FA_SHAPE(1, 3))), 1), RUNTIME,
+            "einsum(): subscript i is repeated for an operand but the sizes don't match, 1 != 3");
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, begin_watching, end)
 static int begin_watching(void **state) {
     unwatch();
@@ -186,6 +230,6 @@ static int begin_watching(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {T(convolutions), T(padding), T(pooling), T(normalisation), T(resizing), T(activations)};
+    const struct CMUnitTest tests[] = {T(convolutions), T(padding), T(pooling), T(normalisation), T(resizing), T(activations), T(losses), T(einsum)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

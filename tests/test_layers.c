@@ -213,6 +213,13 @@ static void losses_are_layers(void **state)
     assert_true(fa_item(fa_call(fa_nn_mse_loss(), x, y)) == 2.5);
     assert_true(fa_item(fa_call(fa_nn_l1_loss(.reduction = "sum"), x, y)) == 3);
     assert_int_equal(fa_numel(fa_call(fa_nn_huber_loss(.reduction = "none"), x, y)), 2);
+    fa_tensor *a = fa_full(FA_SHAPE(2, 2), 1.0), *b = fa_full(FA_SHAPE(2, 2), 3.0), *signs = fa_ints(1, -1);
+    assert_true(fabs(fa_item(fa_call(fa_nn_triplet_margin_loss(), a, b, b)) - 1) < 1e-6);
+    assert_true(fabs(fa_item(fa_call(fa_nn_cosine_embedding_loss(), a, b, signs)) - 0.5) < 1e-6);
+    assert_true(fa_item(fa_call(fa_nn_margin_ranking_loss(.margin = 0.5), x, y, fa_floats(1, 1))) == 1.25);
+    assert_true(fa_item(fa_call(fa_nn_gaussian_nll_loss(), x, x, fa_floats(1, 1))) == 0);
+    assert_true(fabs(fa_item(fa_call(fa_nn_poisson_nll_loss(.log_input = false), x, x)) - (3 - 2 * log(2)) / 2) < 1e-6);
+    assert_true(fa_item(fa_call(fa_nn_multi_margin_loss(), a, fa_ints(0, 1))) == 0.5);
     fa_tensor *weight = fa_floats(1, 3);
     fa_module *loss = fa_nn_cross_entropy_loss(.weight = weight, .reduction = "sum");
     assert_ptr_equal(fa_get_parameter(loss, "weight"), weight);

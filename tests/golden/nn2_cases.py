@@ -5,7 +5,7 @@ import inspect
 import elementwise_cases
 import torch
 import torch.nn.functional as nnf
-from cases import F, H, MOVE, OUT, T, case
+from cases import F, H, MOVE, OUT, T, Lst, case
 
 
 def both(op, fn, layouts=None, near=60.0, **args):
@@ -192,6 +192,65 @@ def activations(tables):
                  seed=7, logits=T(3, 4), tau=0.7, hard=hard, dim=1)
 
 
+def losses():
+    def margin(name, f, *, near=60.0, **args):
+        for reduction in ("mean", "sum", "none"):
+            both(name, lambda reduction, f=f, **a: f(reduction=reduction, **a), near=near, **args, reduction=reduction)
+
+    signs = [1.0, -1.0, -1.0, 1.0, 1.0, -1.0]
+    x, y, z = T(3, 4, low=-2, high=2), T(3, 4, low=-2, high=2), T(3, 4, low=-2, high=2)
+    margin("triplet_margin_loss", nnf.triplet_margin_loss, anchor=x, positive=y, negative=z)
+    case("triplet_margin_loss", lambda anchor, positive, negative, margin, p, swap: nnf.triplet_margin_loss(anchor, positive, negative, margin, p,
+         swap=swap), F, bits=False, near=60.0, anchor=x, positive=y, negative=z, margin=3.0, p=3.0, swap=True)
+    target, row = T(2, 3, values=signs, grad=False), T(6, values=signs, grad=False)
+    margin("margin_ranking_loss", lambda x1, x2, target, margin, reduction: nnf.margin_ranking_loss(x1, x2, target, margin, reduction=reduction),
+           x1=T(2, 3), x2=T(2, 3), target=target, margin=0.5)
+    margin("hinge_embedding_loss", lambda x, target, margin, reduction: nnf.hinge_embedding_loss(x, target, margin, reduction=reduction),
+           x=T(2, 3), target=target, margin=2.0)
+    margin("cosine_embedding_loss", lambda x1, x2, target, margin, reduction: nnf.cosine_embedding_loss(x1, x2, target, margin,
+           reduction=reduction), x1=T(6, 3), x2=T(6, 3), target=row, margin=-0.25)
+    margin("soft_margin_loss", lambda x, target, reduction: nnf.soft_margin_loss(x, target, reduction=reduction), x=T(2, 3), target=target)
+    classes = T(3, dtype="int64", values=[0, 3, 2])
+    margin("multi_margin_loss", lambda x, target, reduction: nnf.multi_margin_loss(x, target, reduction=reduction), x=x, target=classes)
+    case("multi_margin_loss", lambda x, target, p, margin, weight: nnf.multi_margin_loss(x, target, p, margin, weight), F, bits=False, near=60.0,
+         x=x, target=classes, p=2, margin=2.0, weight=T(4, low=0.5, high=2, grad=False), second=False)
+    labels = T(3, 4, dtype="int64", values=[3, 0, -1, 1, 1, -1, 0, 0, -1, 2, 2, 2])
+    margin("multilabel_margin_loss", lambda x, target, reduction: nnf.multilabel_margin_loss(x, target, reduction=reduction), x=x, target=labels)
+    margin("multilabel_soft_margin_loss", lambda x, target, weight, reduction: nnf.multilabel_soft_margin_loss(x, target, weight,
+           reduction=reduction), x=x, target=T(3, 4, values=[0, 1, 1, 0] * 3, grad=False), weight=T(4))
+    counts = T(3, 4, low=1.5, high=5, grad=False)
+    for log_input in (True, False):
+        margin("poisson_nll_loss", lambda x, target, log_input, full, reduction: nnf.poisson_nll_loss(x, target, log_input, full,
+               reduction=reduction), near=200.0, x=T(3, 4, low=0.5, high=2), target=counts, log_input=log_input, full=log_input)
+    variance = T(3, 4, low=0.5, high=2)
+    for full in (True, False):
+        margin("gaussian_nll_loss", lambda x, target, var, full, reduction: nnf.gaussian_nll_loss(x, target, var, full, reduction=reduction),
+               near=200.0, x=x, target=y, var=variance if full else T(3, low=0.5, high=2), full=full)
+
+
+def einsum():
+    for equation, shapes in (
+        ("ij,jk->ik", ((2, 3), (3, 4))),
+        ("bij,bjk", ((2, 2, 3), (2, 3, 2))),
+        ("bhid,bhjd->bhij", ((2, 2, 3, 2), (2, 2, 4, 2))),
+        ("ii->i", ((3, 3),)),
+        ("ii", ((3, 3),)),
+        ("ij->ji", ((2, 3),)),
+        ("i,j", ((2,), (3,))),
+        ("ij,ij->", ((2, 3), (2, 3))),
+        ("...ij,...jk->...ik", ((2, 1, 2, 3), (2, 3, 2))),
+        ("b...i,oi->b...o", ((2, 2, 3), (4, 3))),
+        ("bi,oij,bj->bo", ((2, 3), (2, 3, 4), (2, 4))),
+        ("iji,jk->k", ((2, 3, 2), (3, 2))),
+        ("ab,bc,cd->da", ((2, 3), (3, 1), (2, 2))),
+    ):
+        case("einsum", lambda equation, tensors: torch.einsum(equation, *tensors), F, bits=False, near=200.0, equation=equation,
+             tensors=Lst(*(T(*s, low=-2, high=2) for s in shapes)))
+    for types in (H, ("int64", "int32")):
+        case("einsum", lambda equation, tensors: torch.einsum(equation, *tensors), types, bits=False, near=200.0, equation="bhid,bhjd->bhij",
+             tensors=Lst(T(2, 2, 3, 2), T(2, 2, 4, 2)))
+
+
 def seeded(f):
     """f, its draws from the seed that the case names."""
     def run(**args):
@@ -208,3 +267,5 @@ def make(tables):
     normalisation()
     resizing()
     activations(tables)
+    losses()
+    einsum()

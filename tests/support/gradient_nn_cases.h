@@ -68,3 +68,22 @@ CASE(feature_alpha_dropout, (fa_manual_seed(3), fa_feature_alpha_dropout(a, 0.5,
 CASE(rrelu, (fa_manual_seed(3), fa_rrelu(a, .training = true)), "2x4")
 CASE(rrelu, fa_rrelu(a, .lower = 0.2), "2x4")
 CASE(gumbel_softmax, (fa_manual_seed(3), fa_gumbel_softmax(a, .tau = 0.7)), "2x3")
+/* -- einsum */
+CASE(einsum, fa_einsum("bij,bjk->bik", LIST(a, b), 2), "2x2x3 2x3x2")
+CASE(einsum, fa_einsum("bi,oij,bj->bo", LIST(a, b, c), 3), "2x3 2x3x2 2x2")
+CASE(einsum, fa_einsum("ii,...i", LIST(a, b), 2), "3x3 2x3")
+/* -- more losses */
+#define SIGNS fa_cast(INDEX(1, -1, -1, 1), FA_FLOAT64)
+CASE(triplet_margin_loss, fa_triplet_margin_loss(a, b, c, .margin = 3, .swap = true), "3x4 3x4 3x4")
+CASE(margin_ranking_loss, fa_margin_ranking_loss(a, b, SIGNS, .margin = 0.5), "4 4")
+CASE(hinge_embedding_loss, fa_hinge_embedding_loss(a, SIGNS, .margin = 2.5, .reduction = "none"), "4")
+CASE(cosine_embedding_loss, fa_cosine_embedding_loss(a, b, SIGNS, .margin = -0.3), "4x3 4x3")
+CASE(soft_margin_loss, fa_soft_margin_loss(a, SIGNS, .reduction = "sum"), "4")
+CASE(multi_margin_loss, fa_multi_margin_loss(a, INDEX(0, 3), .p = 2, .weight = class_weights()), "2x4")
+CASE(multi_margin_loss, fa_multi_margin_loss(a, INDEX(2)), "4")
+CASE(multilabel_margin_loss, fa_multilabel_margin_loss(a, TABLE(FA_SHAPE(2, 3), 2, 0, -1, 1, -1, 0)), "2x3")
+CASE(multilabel_soft_margin_loss, fa_multilabel_soft_margin_loss(a, b, .weight = c), "2x3 2x3:0.1:0.9 3")
+CASE(poisson_nll_loss, fa_poisson_nll_loss(a, b, .full = true), "2x3 2x3:1.5:4")
+CASE(poisson_nll_loss, fa_poisson_nll_loss(a, b, .log_input = false), "2x3:0.5:2 2x3")
+CASE(gaussian_nll_loss, fa_gaussian_nll_loss(a, b, c, .full = true), "2x3 2x3 2x1:0.5:2")
+#undef SIGNS
