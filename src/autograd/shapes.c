@@ -218,7 +218,7 @@ fa_tensor *fa_combinations(fa_tensor *x, int64_t r, bool with_replacement) {
     if (!places || fa_meshgrid(list, (int)r, "ij", parts, FA_MAX_DIMS) < 0) return NULL;
     for (int i = 1; i < r; i++) {
         fa_tensor *grows = with_replacement ? fa_le(parts[i - 1], parts[i]) : fa_lt(parts[i - 1], parts[i]);
-        kept = kept ? fa_logical_and(kept, grows) : grows;
+        if (!(kept = i == 1 ? grows : fa_logical_and(kept, grows))) return NULL;
     }
     for (int i = 0; i < r; i++) {
         fa_tensor *at = kept ? fa_masked_select(parts[i], kept) : parts[i];

@@ -147,7 +147,8 @@ fa_tensor *fai_gather_forward(fa_tensor *x, int64_t dim, fa_tensor *index) {
 /* x's copy with src, whose strides over index's sizes are given by `other`, written at index. */
 static fa_tensor *scatter(const char *op, fa_tensor *x, int dim, fa_tensor *index, fa_tensor *src, const fa_tensor *other) {
     fa_tensor *out = fai_copied(op, x), *line = fai_at_least_1d(op, out);
-    if (!line || index->numel == 0) return out;
+    if (!line) return NULL;
+    if (index->numel == 0) return out;
     const fai_space space = gather_space(line, dim, index, other);
     const fai_place place = place_of(line, dim, FA_STATUS_PLACE);
     return fai_index_run(op, true, line, src, index, &space, &place) ? out : NULL;
