@@ -99,6 +99,16 @@ static PyObject *class_of(fa_code code)
     }
 }
 
+/* The cure in the user's language; NULL where the text has nothing of C in it, or Python is ending. */
+static PyObject *translated(const char *text)
+{
+    if (!strstr(text, "fa_") && !strstr(text, "FA_") && !strstr(text, "In C") && !strstr(text, "NULL")) return NULL;
+    PyObject *module = PyImport_ImportModule("facula._errors"), *result = module ? PyObject_CallMethod(module, "translate", "s", text) : NULL;
+    Py_XDECREF(module);
+    if (!result) PyErr_Clear();
+    return result;
+}
+
 PyObject *fapy_raise(void)
 {
     const fa_error error = fa_error_take();
@@ -107,7 +117,10 @@ PyObject *fapy_raise(void)
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "a function of Facula failed without saying why");
         return NULL;
     }
-    PyErr_SetString(class_of(error.code), error.text);
+    PyObject *text = error.code == FA_ERR_MEMORY ? NULL : translated(error.text);
+    if (text) PyErr_SetObject(class_of(error.code), text);
+    else PyErr_SetString(class_of(error.code), error.text);
+    Py_XDECREF(text);
     return NULL;
 }
 

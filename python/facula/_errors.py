@@ -1,0 +1,36 @@
+"""The library's errors name the line that mends them, in C; here it becomes the same line in Python."""
+import re
+
+from ._C import _names
+
+_RULES = [(re.compile(pattern), result) for pattern, result in (
+    (r" ?\(In C: [^()]*(?:\([^()]*\)[^()]*)*\)", ""),                            # what is for C only
+    (r" In C(?: that is|:) [^.]*(?:\([^()]*\)[^.]*)*\.(?=\s|$)", ""),
+    (r"fa_to\(([^,()]+), fa_device_parse\(\"([^\"]+)\"\)\)", r'\1.to("\2")'),
+    (r"fa_cast\(([^,()]+), FA_([A-Z0-9]+)\)", lambda m: f"{m[1]}.to({_names}.{m[2].lower()})"),
+    (r"fa_cast\(([^,()]+), \.\.\.\)", r"\1.to(dtype)"),
+    (r"fa_(?:module_to_dtype|module_to)\(([^,()]+), \.\.\.\)", r"\1.to(dtype)"),
+    (r"fa_module_to_dtype|fa_cast|FA_CAST", ".to(dtype)"),
+    (r"fa_to\b(?!\()", ".to(device)"),
+    (r"fa_requires_grad\(fa_detach\((\w+)\), true\)", r"\1.detach().requires_grad_()"),
+    (r"fa_(cpu|item|detach|clone|any|all|contiguous|t|reshape|numel)\((\w+)\)", r"\2.\1()"),
+    (r"fa_(\w+?)_scalar\((\w+), ([^()]+)\)", lambda m: f"{m[2]} {_SIGNS[m[1]]} {m[3]}" if m[1] in _SIGNS else m[0]),
+    (r"fa_set_grad\((\w+), NULL\)", r"\1.grad = None"),
+    (r"fa_zero_grad\b", "zero_grad()"),
+    (r"fa_softmax|fa_log_softmax|fa_\w*loss\b", lambda m: f"{_names}.nn.functional.{m[0][3:]}"),
+    (r"FA_NO_GRAD", f"{_names}.no_grad()"),
+    (r"fa_empty_cache", f"{_names}.cuda.empty_cache()"),
+    (r"give \.(\w+)\b", r"give \1="),
+    (r"\.(retain_graph|dtype|device|requires_grad) = (\w+)", lambda m: f"{m[1]}={m[2].capitalize() if m[2] in ('true', 'false') else m[2]}"),
+    (r"\bfa_(?=[a-z])", f"{_names}."),
+    (r"\bFA_((?:U?INT|B?FLOAT)\d+|BOOL)\b", lambda m: f"{_names}.{m[1].lower()}"),
+    (r"\bNULL\b", "None"),
+)]
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def translate(text):
+    """The text of an error of the library, as a Python programmer needs it."""
+    for pattern, result in _RULES:
+        text = pattern.sub(result, text)
+    return text
