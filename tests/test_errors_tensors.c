@@ -18,11 +18,13 @@ static const fa_shape none = {0, {0}};
 static void order(void **state) {
     (void)state;
     fa_tensor *v = vector(), *m = matrix(), *flags = fa_gt_scalar(v, 1), *zero = number(1);
-    REFUSED(fa_topk(v, 4, 0, true, NULL), RUNTIME, "selected index k out of range: k is 4, dimension 0 has 3 elements. k is 0 to that many.");
+    REFUSED(fa_topk(v, 4, 0, true, NULL), RUNTIME,
+            "selected index k out of range: k is 4, dimension 0 has 3 elements. k is 0 to that many.");
     REFUSED(fa_topk(flags, 1, 0, true, NULL), RUNTIME, "topk does not support bool dtypes on CPU, nor on other devices");
     REFUSED(fa_kthvalue(v, 0, 0, false, NULL), RUNTIME,
             "kthvalue(): selected number k out of range for dimension 0: k is 0, there are 3 elements, and k counts from 1");
-    REFUSED(fa_kthvalue(zeros(FA_SHAPE(0)), 1, 0, false, NULL), INDEX, "kthvalue(): Expected reduction dim 0 to have non-zero size.");
+    REFUSED(fa_kthvalue(zeros(FA_SHAPE(0)), 1, 0, false, NULL), INDEX,
+            "kthvalue(): Expected reduction dim 0 to have non-zero size.");
     REFUSED(fa_median(flags), UNSUPPORTED, "\"median_cpu\" not implemented for 'Bool'");
     REFUSED(fa_logcumsumexp(whole(FA_SHAPE(2)), 0), UNSUPPORTED,
             "\"logcumsumexp_out_cpu\" not implemented for 'Long'. It takes floating tensors");
@@ -40,12 +42,15 @@ static void counted(void **state) {
     fa_tensor *v = vector(), *m = matrix(), *n = whole(FA_SHAPE(3)), *flags = fa_gt_scalar(v, 1);
     REFUSED(fa_unique_dim(zeros(FA_SHAPE(3, 0)), 0, NULL, NULL), RUNTIME,
             "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: dimension 1");
-    REFUSED(fa_bincount(v, NULL, 0), UNSUPPORTED, "\"bincount_cpu\" not implemented for 'Float': x holds whole numbers, fa_cast(x, FA_INT64)");
+    REFUSED(fa_bincount(v, NULL, 0), UNSUPPORTED,
+            "\"bincount_cpu\" not implemented for 'Float': x holds whole numbers, fa_cast(x, FA_INT64)");
     REFUSED(fa_bincount(whole(FA_SHAPE(2, 2)), NULL, 0), RUNTIME,
             "bincount only supports 1-d non-negative integral inputs. x has 2 dimensions.");
-    REFUSED(fa_bincount(ints(-1), NULL, 0), RUNTIME, "bincount only supports 1-d non-negative integral inputs. The smallest is -1.");
+    REFUSED(fa_bincount(ints(-1), NULL, 0), RUNTIME,
+            "bincount only supports 1-d non-negative integral inputs. The smallest is -1.");
     REFUSED(fa_bincount(n, NULL, -1), RUNTIME, "minlength should be >= 0, but it is -1");
-    REFUSED(fa_bincount(n, zeros(FA_SHAPE(2)), 0), RUNTIME, "weights should be 1-d and have the same length as input: 2 and 3 elements");
+    REFUSED(fa_bincount(n, zeros(FA_SHAPE(2)), 0), RUNTIME,
+            "weights should be 1-d and have the same length as input: 2 and 3 elements");
     REFUSED(fa_histc(n, 2, 0, 1), UNSUPPORTED, "\"histogram_cpu\" not implemented for 'Long'. It takes floating tensors");
     REFUSED(fa_histc(v, 0, 0, 1), RUNTIME, "torch.histogram(): bins must be > 0, but got 0 for dimension 0");
     REFUSED(fa_histc(v, 2, 3, 1), RUNTIME, "torch.histc: max must be larger than min; low is 3, high 1");
@@ -64,11 +69,13 @@ static void counted(void **state) {
 static void statistics(void **state) {
     (void)state;
     fa_tensor *v = vector(), *c = cube(), *n = whole(FA_SHAPE(3)), *half = number(0.5), *empty = zeros(FA_SHAPE(0));
-    REFUSED(fa_aminmax(empty, NULL), RUNTIME, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+    REFUSED(fa_aminmax(empty, NULL), RUNTIME,
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
     REFUSED(fa_nanmean(n), RUNTIME, "nanmean(): expected input to have floating point or complex dtype but got Long");
     REFUSED(fa_quantile(n, half, "linear"), RUNTIME, "quantile() input tensor must be either float or double dtype; it is int64");
     REFUSED(fa_quantile(empty, half, "linear"), RUNTIME, "quantile() input tensor must be non-empty");
-    REFUSED(fa_quantile(v, zeros(FA_SHAPE(2, 2)), "linear"), RUNTIME, "quantile() q must be a scalar or 1D tensor; it has 2 dimensions");
+    REFUSED(fa_quantile(v, zeros(FA_SHAPE(2, 2)), "linear"), RUNTIME,
+            "quantile() q must be a scalar or 1D tensor; it has 2 dimensions");
     REFUSED(fa_quantile(v, fa_cast(half, FA_FLOAT64), "linear"), RUNTIME,
             "quantile() q tensor must be same dtype as the input tensor: float64 and float32");
     REFUSED(fa_quantile(v, half, "cubic"), RUNTIME,
@@ -90,12 +97,14 @@ static void shapes(void **state) {
     for (int i = 0; i < 9; i++) nine[i] = v;
     REFUSED(fa_movedim(m, FA_DIMS(0, 0), FA_DIMS(0, 1)), RUNTIME, "movedim: repeated dim in `source` ([0, 0])");
     REFUSED(fa_movedim(m, FA_DIMS(0), FA_DIMS(0, 1)), RUNTIME,
-            "movedim: Invalid source or destination dims: source (1 dims) should contain the same number of dims as destination (2 dims)");
+            "movedim: Invalid source or destination dims: source (1 dims) should contain the same number of dims as destination "
+            "(2 dims)");
     REFUSED(fa_roll_dims(m, none, none), RUNTIME, "roll: `shifts` required, one for each dimension");
     REFUSED(fa_roll_dims(m, FA_DIMS(1, 1), FA_DIMS(0)), RUNTIME, "shifts and dimensions must align. shifts: 2, dims:1");
     REFUSED(fa_rot90(v, 1, 0, 1), RUNTIME, "expected total dims >= 2, but got total dims = 1");
     REFUSED(fa_rot90(m, 1, 0, -2), RUNTIME, "expected rotation dims to be different, but got dim0 = 0 and dim1 = 0");
-    REFUSED(fa_repeat_interleave_tensor(v, whole(FA_SHAPE(1, 3)), 0), RUNTIME, "repeats must be 0-dim or 1-dim tensor; it has 2 dimensions");
+    REFUSED(fa_repeat_interleave_tensor(v, whole(FA_SHAPE(1, 3)), 0), RUNTIME,
+            "repeats must be 0-dim or 1-dim tensor; it has 2 dimensions");
     REFUSED(fa_repeat_interleave_tensor(v, v, 0), UNSUPPORTED,
             "\"repeat_interleave_cpu\" not implemented for 'Float': repeats are fa_cast(repeats, FA_INT64)");
     REFUSED(fa_repeat_interleave_tensor(v, whole(FA_SHAPE(2)), 0), RUNTIME,
@@ -113,11 +122,13 @@ static void shapes(void **state) {
     REFUSED(fa_combinations(v, 9, false), UNSUPPORTED, "combinations of 9 elements: at most 8 are supported");
     REFUSED(fa_take(v, v), RUNTIME, "take(): Expected a long tensor for index, but got Float");
     REFUSED(fa_take_along_dim(v, v, 0), RUNTIME, "torch.take_along_dim(): dtype of indices should be Long but got Float");
-    REFUSED(fa_take_along_dim(m, at, 0), RUNTIME,
-            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got 2 dimensions for input, "
-            "and 1 dimensions for indices");
-    REFUSED(fa_put_(fa_clone(v), at, v, false), RUNTIME,
-            "put_(): Expected source and index to have the same number of elements, but got source.numel() = 3, index.numel() = 1");
+    REFUSED(
+        fa_take_along_dim(m, at, 0), RUNTIME,
+        "torch.take_along_dim(): input and indices should have the same number of dimensions, but got 2 dimensions for input, "
+        "and 1 dimensions for indices");
+    REFUSED(
+        fa_put_(fa_clone(v), at, v, false), RUNTIME,
+        "put_(): Expected source and index to have the same number of elements, but got source.numel() = 3, index.numel() = 1");
     REFUSED(fa_meshgrid(nine, 2, "ij", parts, 1), VALUE, "argument 'room': there is room for 1 parts, but there are 2");
     REFUSED(fa_meshgrid(NULL, 0, "ij", parts, 2), RUNTIME, "meshgrid expects a non-empty TensorList");
     REFUSED(fa_meshgrid(nine, 9, "ij", NULL, 0), RUNTIME, "a grid of 9 dimensions; a tensor has at most 8");
@@ -125,7 +136,8 @@ static void shapes(void **state) {
             "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but number 0 of it has 2 dimensions");
     REFUSED(fa_meshgrid((fa_tensor *[]){v, at}, 2, "ij", parts, 2), RUNTIME,
             "torch.meshgrid expects all tensors to have the same dtype: number 1 of the list is int64, the first one float32");
-    REFUSED(fa_meshgrid(&v, 1, "ji", parts, 2), RUNTIME, "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: ji");
+    REFUSED(fa_meshgrid(&v, 1, "ji", parts, 2), RUNTIME,
+            "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: ji");
 }
 
 static void products(void **state) {
@@ -133,13 +145,15 @@ static void products(void **state) {
     fa_tensor *v = vector(), *m = matrix(), *c = cube(), *n = whole(FA_SHAPE(2, 3)), *five = zeros(FA_SHAPE(1, 1, 1, 1, 1)),
               *eight = zeros(FA_SHAPE(1, 1, 1, 1, 1, 1, 1, 1));
     REFUSED(fa_tensordot(m, m, FA_DIMS(0), FA_DIMS(0, 1)), RUNTIME, "both dimension lists should have same length: 1 and 2");
-    REFUSED(fa_tensordot(m, n, FA_DIMS(0), FA_DIMS(0)), RUNTIME, "both inputs should have same dtype: they are float32 and int64");
+    REFUSED(fa_tensordot(m, n, FA_DIMS(0), FA_DIMS(0)), RUNTIME,
+            "both inputs should have same dtype: they are float32 and int64");
     REFUSED(fa_tensordot(m, m, FA_DIMS(0), FA_DIMS(1)), RUNTIME,
             "contracted dimensions need to match, but first has size 2 in dim 0 and second has size 3 in dim 1");
     REFUSED(fa_tensordot(c, c, FA_DIMS(0, 0), FA_DIMS(0, 1)), RUNTIME, "dim 0 appears multiple times in the list of dims");
     REFUSED(fa_baddbmm(v, m, c), RUNTIME, "batch1 must be a 3D tensor; it has 2 dimensions");
     REFUSED(fa_addbmm(v, c, m), RUNTIME, "batch2 must be a 3D tensor; it has 2 dimensions");
-    REFUSED(fa_baddbmm(v, c, c), RUNTIME, "Expected size for first two dimensions of batch2 tensor to be: [2, 3] but got: [2, 2].");
+    REFUSED(fa_baddbmm(v, c, c), RUNTIME,
+            "Expected size for first two dimensions of batch2 tensor to be: [2, 3] but got: [2, 2].");
     REFUSED(fa_addmv(m, m, v), RUNTIME, "vector + matrix @ vector expected, got 2, 2, 1");
     REFUSED(fa_addmv(v, m, zeros(FA_SHAPE(2))), RUNTIME, "size mismatch, got input (2), mat (2x3), vec (2)");
     REFUSED(fa_addr(m, m, v), RUNTIME, "addr: Expected 1-D argument vec1, but got 2-D");
@@ -157,7 +171,8 @@ static void products(void **state) {
 
 static void chances(void **state) {
     (void)state;
-    fa_tensor *v = vector(), *n = whole(FA_SHAPE(3)), *none_at_all = zeros(FA_SHAPE(3)), *bad = fa_neg(fa_ones(FA_SHAPE(3), .device = device));
+    fa_tensor *v = vector(), *n = whole(FA_SHAPE(3)), *none_at_all = zeros(FA_SHAPE(3)),
+              *bad = fa_neg(fa_ones(FA_SHAPE(3), .device = device));
     REFUSED(fa_multinomial(bad, 1, false, NULL), RUNTIME,
             "probability tensor contains either `inf`, `nan` or element < 0: its elements are from -1 to -1");
     REFUSED(fa_multinomial(none_at_all, 1, false, NULL), RUNTIME,
@@ -167,13 +182,16 @@ static void chances(void **state) {
     REFUSED(fa_multinomial(v, 0, false, NULL), RUNTIME, "cannot sample n_sample <= 0 samples; n is 0");
     REFUSED(fa_multinomial(v, 4, false, NULL), RUNTIME,
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement: n is 4, there are 3 to choose from");
-    REFUSED(fa_bernoulli(n, NULL), UNSUPPORTED, "\"bernoulli_tensor_cpu_p_\" not implemented for 'Long'; probabilities are floating");
+    REFUSED(fa_bernoulli(n, NULL), UNSUPPORTED,
+            "\"bernoulli_tensor_cpu_p_\" not implemented for 'Long'; probabilities are floating");
     REFUSED(fa_bernoulli(bad, NULL), RUNTIME, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
-    REFUSED(fa_normal_mean(n, 1, NULL), UNSUPPORTED, "\"normal_kernel_cpu\" not implemented for 'Long'; argument 'mean' is a floating tensor");
+    REFUSED(fa_normal_mean(n, 1, NULL), UNSUPPORTED,
+            "\"normal_kernel_cpu\" not implemented for 'Long'; argument 'mean' is a floating tensor");
     REFUSED(fa_normal(v, bad, NULL), RUNTIME, "normal expects all elements of std >= 0.0; the smallest is -1");
     REFUSED(fa_normal_mean(v, -1, NULL), RUNTIME, "normal expects std >= 0.0, but found std -1");
     REFUSED(fa_exponential_(fa_clone(v), 0, NULL), RUNTIME, "exponential_ expects lambda > 0.0, but found lambda=0");
-    REFUSED(fa_random_range_(fa_clone(v), 5, 5, NULL), RUNTIME, "random_ expects 'from' to be less than 'to', but got from=5 >= to=5");
+    REFUSED(fa_random_range_(fa_clone(v), 5, 5, NULL), RUNTIME,
+            "random_ expects 'from' to be less than 'to', but got from=5 >= to=5");
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, begin_watching, end)

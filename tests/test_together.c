@@ -4,9 +4,7 @@
 #include "support/check.h"
 #include <facula.h>
 
-static fa_tensor *vector(int n) {
-    return fa_add_scalar(fa_arange(0, n, 1, .dtype = FA_FLOAT32, .device = device), 1);
-}
+static fa_tensor *vector(int n) { return fa_add_scalar(fa_arange(0, n, 1, .dtype = FA_FLOAT32, .device = device), 1); }
 
 static void comparing(void **state) {
     (void)state;
@@ -81,7 +79,8 @@ static void long_rows(void **state) {
         fa_manual_seed(9);
         fa_tensor *x = fa_cast(fa_round(fa_mul_scalar(fa_randn(FA_SHAPE(3, 1300), .device = FA_CPU), 20)), types[i]);
         for (int down = 0; down < 2; down++) {
-            fa_tensor *here = NULL, *there = NULL, *a = fa_sort(x, 1, down, &here), *b = fa_sort(fa_to(x, device), 1, down, &there);
+            fa_tensor *here = NULL, *there = NULL, *a = fa_sort(x, 1, down, &here),
+                      *b = fa_sort(fa_to(x, device), 1, down, &there);
             assert_true(fa_equal(a, fa_cpu(b)) && fa_equal(here, fa_cpu(there)));
             assert_true(fa_equal(a, fa_gather(x, 1, here)));
             if (types[i] == FA_BOOL) continue;
@@ -99,8 +98,12 @@ static void no_memory(void **state) {
         FA_SCOPE;
         fa_tensor *inverse = NULL, *counts = NULL, *places = NULL;
         fa_test_fail_allocation((uint64_t)n, false);
-        fa_tensor *r[] = {fa_sort(x, 1, false, &places), fa_unique(m, &inverse, &counts), fa_mode(m, 0, false, &places),
-                          fa_multinomial(fa_abs(m), 3, true, NULL), fa_cdist(m, m), fa_median(m)};
+        fa_tensor *r[] = {fa_sort(x, 1, false, &places),
+                          fa_unique(m, &inverse, &counts),
+                          fa_mode(m, 0, false, &places),
+                          fa_multinomial(fa_abs(m), 3, true, NULL),
+                          fa_cdist(m, m),
+                          fa_median(m)};
         failed = fa_test_failed_allocations() > 0;
         fa_test_fail_allocation(0, false);
         int missing = 0;

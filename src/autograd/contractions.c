@@ -9,22 +9,26 @@ static bool check_contracted(fa_tensor *a, fa_tensor *b, fa_shape dims_a, fa_sha
     const char *op = "tensordot";
     if (!fai_begin2(op, "a", a, "b", b)) return false;
     if (!fai_shape_ok(op, "dims_a", dims_a) || !fai_shape_ok(op, "dims_b", dims_b)) return false;
-    if (dims_a.ndim != dims_b.ndim) return fai_fail(FA_ERR_RUNTIME, op, "both dimension lists should have same length: %d and %d",
-                                                    (int)dims_a.ndim, (int)dims_b.ndim);
+    if (dims_a.ndim != dims_b.ndim)
+        return fai_fail(FA_ERR_RUNTIME, op, "both dimension lists should have same length: %d and %d", (int)dims_a.ndim,
+                        (int)dims_b.ndim);
     if (a->dtype != b->dtype)
-        return fai_fail(FA_ERR_RUNTIME, op, "both inputs should have same dtype: they are %s and %s", fa_dtype_name((fa_dtype)a->dtype),
-                        fa_dtype_name((fa_dtype)b->dtype));
+        return fai_fail(FA_ERR_RUNTIME, op, "both inputs should have same dtype: they are %s and %s",
+                        fa_dtype_name((fa_dtype)a->dtype), fa_dtype_name((fa_dtype)b->dtype));
     uint32_t seen_a = 0, seen_b = 0;
     for (int i = 0; i < dims_a.ndim; i++) {
-        if (!fai_wrap_dim(op, dims_a.dim[i], a->ndim, &at_a[i]) || !fai_wrap_dim(op, dims_b.dim[i], b->ndim, &at_b[i])) return false;
+        if (!fai_wrap_dim(op, dims_a.dim[i], a->ndim, &at_a[i]) || !fai_wrap_dim(op, dims_b.dim[i], b->ndim, &at_b[i]))
+            return false;
         if (seen_a >> at_a[i] & 1 || seen_b >> at_b[i] & 1)
-            return fai_fail(FA_ERR_RUNTIME, op, "dim %d appears multiple times in the list of dims", seen_a >> at_a[i] & 1 ? at_a[i] : at_b[i]);
+            return fai_fail(FA_ERR_RUNTIME, op, "dim %d appears multiple times in the list of dims",
+                            seen_a >> at_a[i] & 1 ? at_a[i] : at_b[i]);
         seen_a |= 1u << at_a[i], seen_b |= 1u << at_b[i];
         const int64_t in_a = a->ndim ? a->size[at_a[i]] : 1, in_b = b->ndim ? b->size[at_b[i]] : 1;
         if (in_a != in_b)
-            return fai_fail(FA_ERR_RUNTIME, op,
-                            "contracted dimensions need to match, but first has size %lld in dim %lld and second has size %lld in dim %lld",
-                            (long long)in_a, (long long)dims_a.dim[i], (long long)in_b, (long long)dims_b.dim[i]);
+            return fai_fail(
+                FA_ERR_RUNTIME, op,
+                "contracted dimensions need to match, but first has size %lld in dim %lld and second has size %lld in dim %lld",
+                (long long)in_a, (long long)dims_a.dim[i], (long long)in_b, (long long)dims_b.dim[i]);
     }
     return true;
 }
@@ -89,7 +93,8 @@ static bool check_batches(const char *op, fa_tensor *input, fa_tensor *a, fa_ten
     if (a->ndim != 3) return fai_fail(FA_ERR_RUNTIME, op, "batch1 must be a 3D tensor; it has %d dimensions", a->ndim);
     if (b->ndim != 3) return fai_fail(FA_ERR_RUNTIME, op, "batch2 must be a 3D tensor; it has %d dimensions", b->ndim);
     if (a->size[0] == b->size[0] && a->size[2] == b->size[1]) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: [%lld, %lld].",
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: [%lld, %lld].",
                     (long long)a->size[0], (long long)a->size[2], (long long)b->size[0], (long long)b->size[1]);
 }
 
@@ -114,10 +119,11 @@ fa_tensor *fai_addmv(fa_tensor *input, fa_tensor *mat, fa_tensor *vec, double be
     static const char *const names[] = {"input", "mat", "vec"};
     if (!fai_op_begin("addmv", 3, names, (fa_tensor *const[]){input, mat, vec}, 0)) return NULL;
     if (mat->ndim != 2 || vec->ndim != 1 || input->ndim > 1)
-        return fai_fail(FA_ERR_RUNTIME, "addmv", "vector + matrix @ vector expected, got %d, %d, %d", input->ndim, mat->ndim, vec->ndim);
+        return fai_fail(FA_ERR_RUNTIME, "addmv", "vector + matrix @ vector expected, got %d, %d, %d", input->ndim, mat->ndim,
+                        vec->ndim);
     if (mat->size[1] != vec->size[0])
-        return fai_fail(FA_ERR_RUNTIME, "addmv", "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)", (long long)mat->size[0],
-                        (long long)mat->size[0], (long long)mat->size[1], (long long)vec->size[0]);
+        return fai_fail(FA_ERR_RUNTIME, "addmv", "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)",
+                        (long long)mat->size[0], (long long)mat->size[0], (long long)mat->size[1], (long long)vec->size[0]);
     FAI_CALLED("addmv");
     FA_SCOPE;
     return fa_keep(with_input(input, fa_mv(fai_widened(mat), fai_widened(vec)), beta, alpha));
@@ -158,7 +164,8 @@ fa_tensor *fa_cross(fa_tensor *a, fa_tensor *b, int64_t dim) {
     int at, of_b;
     if (!fai_begin2(op, "a", a, "b", b)) return NULL;
     if (a->ndim != b->ndim)
-        return fai_fail(FA_ERR_RUNTIME, op, "linalg.cross: inputs must have the same number of dimensions; they have %d and %d", a->ndim, b->ndim);
+        return fai_fail(FA_ERR_RUNTIME, op, "linalg.cross: inputs must have the same number of dimensions; they have %d and %d",
+                        a->ndim, b->ndim);
     if (!fai_wrap_dim(op, dim, a->ndim, &at) || !fai_wrap_dim(op, dim, b->ndim, &of_b)) return NULL;
     if (a->ndim == 0 || a->size[at] != 3 || b->size[at] != 3)
         return fai_fail(FA_ERR_RUNTIME, op, "linalg.cross: inputs dimension %d must have length 3. Got %lld and %lld", at,
@@ -199,13 +206,16 @@ fa_tensor *fai_cosine_similarity(fa_tensor *a, fa_tensor *b, int64_t dim, double
     if (!fai_begin2(op, "a", a, "b", b)) return NULL;
     const fa_dtype common = fa_promote_types((fa_dtype)a->dtype, (fa_dtype)b->dtype);
     if (!fai_is_float(common))
-        return fai_fail(FA_ERR_RUNTIME, op, "expected common dtype to be floating point, yet common dtype is %s: fa_cast(a, FA_FLOAT32)",
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "expected common dtype to be floating point, yet common dtype is %s: fa_cast(a, FA_FLOAT32)",
                         fai_dtype_title(common));
-    if (!fai_broadcast(op, 2, (const fa_tensor *const[]){a, b}, &ndim, shape.dim) || !fai_wrap_dim(op, dim, ndim, &at)) return NULL;
+    if (!fai_broadcast(op, 2, (const fa_tensor *const[]){a, b}, &ndim, shape.dim) || !fai_wrap_dim(op, dim, ndim, &at))
+        return NULL;
     shape.ndim = ndim;
     FAI_CALLED(op);
     FA_SCOPE;
-    fa_tensor *first = fa_expand(fai_widened(fa_cast(a, common)), shape), *second = fa_expand(fai_widened(fa_cast(b, common)), shape);
+    fa_tensor *first = fa_expand(fai_widened(fa_cast(a, common)), shape),
+              *second = fa_expand(fai_widened(fa_cast(b, common)), shape);
     fa_tensor *product = fa_mul(with_length_one(first, at, eps), with_length_one(second, at, eps));
     return fa_keep(fa_cast(fa_sum_dims(product, FA_DIMS(at), false), common));
 }
@@ -226,7 +236,8 @@ static bool check_cdist(fa_tensor *a, fa_tensor *b, double p) {
         return fai_fail(FA_ERR_RUNTIME, op, "X1 and X2 must have the same number of columns. X1: %lld X2: %lld", (long long)in_a,
                         (long long)in_b);
     if (a->ndim == FA_MAX_DIMS || b->ndim == FA_MAX_DIMS)
-        return fai_fail(FA_ERR_UNSUPPORTED, op, "tensors of %d dimensions: at most %d are supported", FA_MAX_DIMS, FA_MAX_DIMS - 1);
+        return fai_fail(FA_ERR_UNSUPPORTED, op, "tensors of %d dimensions: at most %d are supported", FA_MAX_DIMS,
+                        FA_MAX_DIMS - 1);
     return p >= 0 ? true : fai_fail(FA_ERR_RUNTIME, op, "cdist only supports non-negative p values, and p is %g", p) != NULL;
 }
 

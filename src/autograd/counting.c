@@ -84,8 +84,10 @@ static fa_tensor *order_of_rows(fa_tensor *rows) {
 static fa_tensor *no_slices(const char *op, fa_tensor *x, int dim, const wish *w) {
     for (int d = 0; d < x->ndim; d++)
         if (x->size[d] == 0 && d != dim)
-            return fai_fail(FA_ERR_RUNTIME, op, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: "
-                            "dimension %d", d);
+            return fai_fail(FA_ERR_RUNTIME, op,
+                            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: "
+                            "dimension %d",
+                            d);
     if (w->inverse) *w->inverse = whole_zeros(x->device, FA_SHAPE(0));
     if (w->counts) *w->counts = whole_zeros(x->device, FA_SHAPE(0));
     fa_tensor *none = fa_clone(x);
@@ -107,7 +109,8 @@ static fa_tensor *unique_slices(const char *op, fa_tensor *x, int64_t dim, bool 
     fa_tensor *rows = fa_reshape(fa_movedim(x, FA_DIMS(at), FA_DIMS(0)), FA_SHAPE(n, -1)), *order = NULL;
     if (sorts && rows) rows = (order = order_of_rows(rows)) ? fa_index_select(rows, 0, order) : NULL;
     if (!rows) return NULL;
-    fa_tensor *differs = fa_any_dims(fa_ne(fa_slice(rows, 0, 1, INT64_MAX, 1), fa_slice(rows, 0, 0, n - 1, 1)), FA_DIMS(1), false);
+    fa_tensor *differs =
+        fa_any_dims(fa_ne(fa_slice(rows, 0, 1, INT64_MAX, 1), fa_slice(rows, 0, 0, n - 1, 1)), FA_DIMS(1), false);
     fa_tensor *places = runs(with_first(differs, x->device), order, w);
     if (places && order) places = fa_index_select(order, 0, places);
     fa_tensor *values = places ? fa_index_select(x, at, places) : NULL;
@@ -129,10 +132,12 @@ static bool check_bincount(fa_tensor *x, fa_tensor *weights, int64_t minlength) 
     const char *op = "bincount";
     if (!fai_op_begin(op, 2, (const char *const[]){"x", "weights"}, (fa_tensor *const[]){x, weights}, 2)) return false;
     if (fai_is_float(x->dtype) || x->dtype == FA_BOOL)
-        return fai_fail(FA_ERR_UNSUPPORTED, op, "\"bincount_cpu\" not implemented for '%s': x holds whole numbers, fa_cast(x, FA_INT64)",
+        return fai_fail(FA_ERR_UNSUPPORTED, op,
+                        "\"bincount_cpu\" not implemented for '%s': x holds whole numbers, fa_cast(x, FA_INT64)",
                         fai_dtype_title((fa_dtype)x->dtype));
     if (x->ndim != 1 && x->numel > 0)
-        return fai_fail(FA_ERR_RUNTIME, op, "bincount only supports 1-d non-negative integral inputs. x has %d dimensions.", x->ndim);
+        return fai_fail(FA_ERR_RUNTIME, op, "bincount only supports 1-d non-negative integral inputs. x has %d dimensions.",
+                        x->ndim);
     if (minlength < 0) return fai_fail(FA_ERR_RUNTIME, op, "minlength should be >= 0, but it is %lld", (long long)minlength);
     if (!weights || (weights->ndim == 1 && weights->numel == x->numel)) return true;
     return fai_fail(FA_ERR_RUNTIME, op, "weights should be 1-d and have the same length as input: %lld and %lld elements",
@@ -148,13 +153,14 @@ fa_tensor *fa_bincount(fa_tensor *x, fa_tensor *weights, int64_t minlength) {
         const int64_t least = fa_item_int(fa_amin(x)), most = fa_item_int(fa_amax(x));
         if (fa_failed()) return NULL;
         if (least < 0)
-            return fai_fail(FA_ERR_RUNTIME, "bincount", "bincount only supports 1-d non-negative integral inputs. The smallest is %lld.",
-                            (long long)least);
+            return fai_fail(FA_ERR_RUNTIME, "bincount",
+                            "bincount only supports 1-d non-negative integral inputs. The smallest is %lld.", (long long)least);
         if (most + 1 > n) n = most + 1;
     }
     fa_tensor *index = fa_cast(fa_reshape(x, FA_SHAPE(-1)), FA_INT64);
     if (weights && weights->dtype != FA_FLOAT32) weights = fa_cast(weights, FA_FLOAT64);
-    if (!weights && index) weights = fa_expand(fa_ones(FA_SHAPE(1), .dtype = FA_INT64, .device = x->device), FA_SHAPE(index->numel));
+    if (!weights && index)
+        weights = fa_expand(fa_ones(FA_SHAPE(1), .dtype = FA_INT64, .device = x->device), FA_SHAPE(index->numel));
     if (!weights) return NULL;
     return fa_keep(fa_index_add(fai_zeros_of(weights, FA_SHAPE(n)), 0, index, weights));
 }
@@ -163,10 +169,14 @@ static bool check_range(fa_tensor *x, int64_t bins, double *low, double *high) {
     const char *op = "histc";
     if (!fai_begin1(op, "x", x)) return false;
     if (!fai_is_float(x->dtype))
-        return fai_fail(FA_ERR_UNSUPPORTED, op, "\"histogram_cpu\" not implemented for '%s'. It takes floating tensors: "
-                        "fa_cast(x, FA_FLOAT32).", fai_dtype_title((fa_dtype)x->dtype));
-    if (bins <= 0) return fai_fail(FA_ERR_RUNTIME, op, "torch.histogram(): bins must be > 0, but got %lld for dimension 0", (long long)bins);
-    if (*low > *high) return fai_fail(FA_ERR_RUNTIME, op, "torch.histc: max must be larger than min; low is %g, high %g", *low, *high);
+        return fai_fail(FA_ERR_UNSUPPORTED, op,
+                        "\"histogram_cpu\" not implemented for '%s'. It takes floating tensors: "
+                        "fa_cast(x, FA_FLOAT32).",
+                        fai_dtype_title((fa_dtype)x->dtype));
+    if (bins <= 0)
+        return fai_fail(FA_ERR_RUNTIME, op, "torch.histogram(): bins must be > 0, but got %lld for dimension 0", (long long)bins);
+    if (*low > *high)
+        return fai_fail(FA_ERR_RUNTIME, op, "torch.histc: max must be larger than min; low is %g, high %g", *low, *high);
     if (*low == *high && x->numel > 0) {
         FA_SCOPE;
         *low = fa_item(fa_amin(x)), *high = fa_item(fa_amax(x));
@@ -204,6 +214,7 @@ fa_tensor *fa_isin(fa_tensor *x, fa_tensor *among, bool invert) {
     const fa_dtype common = fa_promote_types((fa_dtype)x->dtype, (fa_dtype)among->dtype);
     fa_tensor *wanted = fa_cast(x, common), *sorted = fa_sort(fa_cast(fa_reshape(among, FA_SHAPE(-1)), common), 0, false, NULL);
     fa_tensor *places = fa_clamp_max(fa_searchsorted(sorted, wanted, false, false), among->numel - 1);
-    fa_tensor *nearest = places ? fa_reshape(fa_index_select(sorted, 0, fa_reshape(places, FA_SHAPE(-1))), fa_shape_of_tensor(x)) : NULL;
+    fa_tensor *nearest =
+        places ? fa_reshape(fa_index_select(sorted, 0, fa_reshape(places, FA_SHAPE(-1))), fa_shape_of_tensor(x)) : NULL;
     return fa_keep(invert ? fa_ne(wanted, nearest) : fa_eq(wanted, nearest));
 }

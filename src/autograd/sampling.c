@@ -7,7 +7,8 @@
 #include <math.h>
 
 /* Uniform numbers of the shape, and of the layout of `like` if there is one. */
-static fa_tensor *uniform(const char *op, fa_dtype dtype, const fa_tensor *like, fa_shape shape, fa_device device, fa_generator *g) {
+static fa_tensor *uniform(const char *op, fa_dtype dtype, const fa_tensor *like, fa_shape shape, fa_device device,
+                          fa_generator *g) {
     fa_tensor *u = like ? fai_empty_strided(op, dtype, device, like->ndim, like->size, like->stride)
                         : fai_empty(op, dtype, device, shape.ndim, shape.dim);
     return u && fai_fill_uniform(op, u, 0, 1, g) ? u : NULL;
@@ -24,7 +25,8 @@ static bool check_law(fa_tensor *p) {
     if (fa_failed()) return false;
     if (!(least >= 0) || !(most < HUGE_VAL))
         return fai_fail(FA_ERR_RUNTIME, op,
-                        "probability tensor contains either `inf`, `nan` or element < 0: its elements are from %g to %g", least, most);
+                        "probability tensor contains either `inf`, `nan` or element < 0: its elements are from %g to %g", least,
+                        most);
     if (fa_item(fa_min(fa_sum_dims(p, last, false))) > 0 || fa_failed()) return !fa_failed();
     return fai_fail(FA_ERR_RUNTIME, op,
                     "invalid multinomial distribution (sum of probabilities <= 0): every row needs a positive element");
@@ -34,14 +36,16 @@ static bool check_multinomial(fa_tensor *p, int64_t n, bool replacement) {
     const char *op = "multinomial";
     if (!fai_begin1(op, "p", p)) return false;
     if (!fai_is_float(p->dtype))
-        return fai_fail(FA_ERR_RUNTIME, op, "multinomial only supports floating-point dtypes for input, got: %s; fa_cast(p, FA_FLOAT32)",
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "multinomial only supports floating-point dtypes for input, got: %s; fa_cast(p, FA_FLOAT32)",
                         fai_dtype_title((fa_dtype)p->dtype));
     if (p->ndim != 1 && p->ndim != 2) return fai_fail(FA_ERR_RUNTIME, op, "prob_dist must be 1 or 2 dim; it has %d", p->ndim);
     if (n <= 0) return fai_fail(FA_ERR_RUNTIME, op, "cannot sample n_sample <= 0 samples; n is %lld", (long long)n);
     if (replacement || n <= p->size[p->ndim - 1]) return check_law(p);
-    return fai_fail(FA_ERR_RUNTIME, op,
-                    "cannot sample n_sample > prob_dist.size(-1) samples without replacement: n is %lld, there are %lld to choose from",
-                    (long long)n, (long long)p->size[p->ndim - 1]);
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement: n is %lld, there are %lld to choose from",
+        (long long)n, (long long)p->size[p->ndim - 1]);
 }
 
 /* Each category's chance is raced against an exponential number: the first n win. */
@@ -54,11 +58,11 @@ static fa_tensor *race(fa_tensor *p, int64_t n, fa_generator *g) {
 }
 
 /* The law's running sums over its whole sum, added one after the other as torch does. */
-#define SUM_IN_ORDER(type)                                                       \
-    for (type *row = fai_host(sums), *end = row + sums->numel; row < end; row += n) { \
-        for (int64_t k = 1; k < n; k++) row[k] += row[k - 1];                    \
-        for (int64_t k = 0; k < n; k++) row[k] /= row[n - 1];                    \
-        row[n - 1] = 1;                                                          \
+#define SUM_IN_ORDER(type)                                                                                                       \
+    for (type *row = fai_host(sums), *end = row + sums->numel; row < end; row += n) {                                            \
+        for (int64_t k = 1; k < n; k++) row[k] += row[k - 1];                                                                    \
+        for (int64_t k = 0; k < n; k++) row[k] /= row[n - 1];                                                                    \
+        row[n - 1] = 1;                                                                                                          \
     }
 static fa_tensor *running_sums(fa_tensor *p) {
     const int64_t n = p->size[p->ndim - 1];
@@ -104,8 +108,10 @@ fa_tensor *fa_bernoulli(fa_tensor *p, fa_generator *generator) {
     const char *op = "bernoulli";
     if (!fai_begin1(op, "p", p)) return NULL;
     if (!fai_is_float(p->dtype))
-        return fai_fail(FA_ERR_UNSUPPORTED, op, "\"bernoulli_tensor_cpu_p_\" not implemented for '%s'; probabilities are floating: "
-                        "fa_cast(p, FA_FLOAT32)", fai_dtype_title((fa_dtype)p->dtype));
+        return fai_fail(FA_ERR_UNSUPPORTED, op,
+                        "\"bernoulli_tensor_cpu_p_\" not implemented for '%s'; probabilities are floating: "
+                        "fa_cast(p, FA_FLOAT32)",
+                        fai_dtype_title((fa_dtype)p->dtype));
     FAI_CALLED(op);
     FA_NO_GRAD;
     FA_SCOPE;
@@ -113,8 +119,10 @@ fa_tensor *fa_bernoulli(fa_tensor *p, fa_generator *generator) {
         const double least = fa_item(fa_min(p)), most = fa_item(fa_max(p));
         if (fa_failed()) return NULL;
         if (!(least >= 0 && most <= 1))
-            return fai_fail(FA_ERR_RUNTIME, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false. The probabilities are from "
-                            "%g to %g.", least, most);
+            return fai_fail(FA_ERR_RUNTIME, op,
+                            "Expected p_in >= 0 && p_in <= 1 to be true, but got false. The probabilities are from "
+                            "%g to %g.",
+                            least, most);
     }
     const fa_dtype wide = p->dtype == FA_FLOAT64 ? FA_FLOAT64 : FA_FLOAT32;
     fa_tensor *u = uniform(op, wide, p, FA_SHAPE_0D, p->device, generator);
@@ -125,8 +133,10 @@ fa_tensor *fa_bernoulli(fa_tensor *p, fa_generator *generator) {
 
 static bool check_normal(const char *name, fa_tensor *t) {
     if (!t || fai_is_float(t->dtype)) return true;
-    return fai_fail(FA_ERR_UNSUPPORTED, "normal", "\"normal_kernel_cpu\" not implemented for '%s'; argument '%s' is a floating tensor: "
-                    "fa_cast(%s, FA_FLOAT32)", fai_dtype_title((fa_dtype)t->dtype), name, name);
+    return fai_fail(FA_ERR_UNSUPPORTED, "normal",
+                    "\"normal_kernel_cpu\" not implemented for '%s'; argument '%s' is a floating tensor: "
+                    "fa_cast(%s, FA_FLOAT32)",
+                    fai_dtype_title((fa_dtype)t->dtype), name, name);
 }
 
 /* mean + std * normal number; one of the two may be the number given. */
@@ -142,7 +152,8 @@ static fa_tensor *normal(fa_tensor *mean, double mean_number, fa_tensor *std, do
     if (std && std->numel > 0) {
         const double least = fa_item(fa_min(std));
         if (fa_failed()) return NULL;
-        if (!(least >= 0)) return fai_fail(FA_ERR_RUNTIME, op, "normal expects all elements of std >= 0.0; the smallest is %g", least);
+        if (!(least >= 0))
+            return fai_fail(FA_ERR_RUNTIME, op, "normal expects all elements of std >= 0.0; the smallest is %g", least);
     }
     const fa_tensor *of = mean ? mean : std;
     const fa_dtype dtype = mean && std ? fa_promote_types((fa_dtype)mean->dtype, (fa_dtype)std->dtype) : (fa_dtype)of->dtype;
@@ -193,7 +204,9 @@ static fa_tensor *filled(const char *op, fa_tensor *t, const law *with) {
 fa_tensor *fa_exponential_(fa_tensor *t, double lambda, fa_generator *generator) {
     return filled("exponential_", t, &(law){.kind = EXPONENTIAL, .lambda = lambda, .generator = generator});
 }
-fa_tensor *fa_random_(fa_tensor *t, fa_generator *generator) { return filled("random_", t, &(law){.kind = ALL_INTEGERS, .generator = generator}); }
+fa_tensor *fa_random_(fa_tensor *t, fa_generator *generator) {
+    return filled("random_", t, &(law){.kind = ALL_INTEGERS, .generator = generator});
+}
 fa_tensor *fa_random_range_(fa_tensor *t, int64_t low, int64_t high, fa_generator *generator) {
     return filled("random_", t, &(law){.kind = SOME_INTEGERS, .low = low, .high = high, .generator = generator});
 }

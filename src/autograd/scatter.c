@@ -6,13 +6,16 @@ enum { MULTIPLIED = 1, LARGEST, SMALLEST }; /* what fa_scatter_join takes as how
 
 /* ---- the derivative of fa_scatter_join ---- */
 
-static fa_tensor *as(fa_tensor *condition, fa_tensor *like) { return condition ? fa_to_dtype(condition, (fa_dtype)like->dtype) : NULL; }
+static fa_tensor *as(fa_tensor *condition, fa_tensor *like) {
+    return condition ? fa_to_dtype(condition, (fa_dtype)like->dtype) : NULL;
+}
 
 /* Of a product towards one factor: the product of the others. One zero leaves only its own factor a derivative, two leave none. */
 static fa_tensor *of_factor(fa_tensor *factor, fa_tensor *product, fa_tensor *nonzero_product, fa_tensor *zeros) {
     fa_tensor *is_zero = fai_equals(factor, 0);
     fa_tensor *alone = fa_where(fai_equals(zeros, 1), nonzero_product, fai_multiply(product, 0));
-    return fa_where(is_zero, alone, fa_div(product, fai_row3(FAI_ROW_masked_fill, fai_of(factor), fai_of(is_zero), fai_number(1))));
+    return fa_where(is_zero, alone,
+                    fa_div(product, fai_row3(FAI_ROW_masked_fill, fai_of(factor), fai_of(is_zero), fai_number(1))));
 }
 
 static bool product_backward(fai_node *node, fa_tensor *g, fa_tensor **grads, int64_t dim, fa_tensor *const kept[4]) {
@@ -26,7 +29,8 @@ static bool product_backward(fai_node *node, fa_tensor *g, fa_tensor **grads, in
     fa_tensor *whole = fa_where(fai_equals(zeros, 0), nonzero, fai_multiply(nonzero, 0)); /* the result, differentiable again */
     if (fai_node_needs(node, 0) && !(grads[0] = fa_mul(g, of_factor(x, whole, nonzero, zeros)))) return false;
     if (!fai_node_needs(node, 2)) return true;
-    fa_tensor *of_src = of_factor(src, fa_gather(whole, dim, index), fa_gather(nonzero, dim, index), fa_gather(zeros, dim, index));
+    fa_tensor *of_src =
+        of_factor(src, fa_gather(whole, dim, index), fa_gather(nonzero, dim, index), fa_gather(zeros, dim, index));
     return (grads[2] = fa_mul(fa_gather(g, dim, index), of_src)) != NULL;
 }
 
@@ -58,9 +62,10 @@ static int kind_of(const char *reduce, const char *const *names, int n) {
 
 /* What changes nothing when it is reduced with another number of the type. */
 static fa_scalar neutral(int dtype, int how) {
-    static const int64_t least[FA_DTYPE_COUNT] = {[FA_INT8] = INT8_MIN, [FA_INT16] = INT16_MIN, [FA_INT32] = INT32_MIN, [FA_INT64] = INT64_MIN};
-    static const int64_t most[FA_DTYPE_COUNT] = {[FA_BOOL] = 1, [FA_UINT8] = UINT8_MAX, [FA_INT8] = INT8_MAX, [FA_INT16] = INT16_MAX,
-                                                 [FA_INT32] = INT32_MAX, [FA_INT64] = INT64_MAX};
+    static const int64_t least[FA_DTYPE_COUNT] = {
+        [FA_INT8] = INT8_MIN, [FA_INT16] = INT16_MIN, [FA_INT32] = INT32_MIN, [FA_INT64] = INT64_MIN};
+    static const int64_t most[FA_DTYPE_COUNT] = {[FA_BOOL] = 1,          [FA_UINT8] = UINT8_MAX, [FA_INT8] = INT8_MAX,
+                                                 [FA_INT16] = INT16_MAX, [FA_INT32] = INT32_MAX, [FA_INT64] = INT64_MAX};
     if (how < LARGEST) return fa_scalar_of_int(how);
     if (fai_is_float(dtype)) return fa_scalar_of_float(how == LARGEST ? -HUGE_VAL : HUGE_VAL);
     return fa_scalar_of_int(how == LARGEST ? least[dtype] : most[dtype]);
@@ -89,7 +94,8 @@ fa_tensor *fa_scatter_reduce(fa_tensor *x, int64_t dim, fa_tensor *index, fa_ten
     const char *op = "scatter_reduce";
     if (!fai_op_begin(op, 3, names, (fa_tensor *const[]){x, index, src}, 0)) return NULL;
     if (kind_of(reduce, allowed, 5) < 0)
-        return fai_fail(FA_ERR_RUNTIME, op, "reduce argument must be either sum, prod, mean, amax or amin, got %s", reduce ? reduce : "NULL");
+        return fai_fail(FA_ERR_RUNTIME, op, "reduce argument must be either sum, prod, mean, amax or amin, got %s",
+                        reduce ? reduce : "NULL");
     FAI_CALLED(op);
     FA_SCOPE;
     return fa_keep(reduced(x, dim, index, src, reduce, include_self));
@@ -102,14 +108,16 @@ fa_tensor *fa_index_reduce(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tenso
     int at;
     if (!fai_op_begin(op, 3, names, (fa_tensor *const[]){x, index, src}, 0) || !fai_wrap_dim(op, dim, x->ndim, &at)) return NULL;
     if (kind_of(reduce, allowed, 4) < 0)
-        return fai_fail(FA_ERR_RUNTIME, op, "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got %s.", reduce ? reduce : "NULL");
+        return fai_fail(FA_ERR_RUNTIME, op, "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got %s.",
+                        reduce ? reduce : "NULL");
     if (!fai_no_bool(op, "index_func_", x)) return NULL;
     const int64_t slices = src->ndim ? (at < src->ndim ? src->size[at] : -1) : 1;
     if (index->ndim > 1 || index->numel != slices)
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "index_reduce_(): Number of indices (%lld) should be equal to source.size(dim): (%lld), for dim: %d; the index is "
-                        "a vector",
-                        (long long)index->numel, (long long)slices, at);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "index_reduce_(): Number of indices (%lld) should be equal to source.size(dim): (%lld), for dim: %d; the index is "
+            "a vector",
+            (long long)index->numel, (long long)slices, at);
     FAI_CALLED(op);
     FA_SCOPE;
     fa_shape line = {.ndim = src->ndim};

@@ -24,7 +24,8 @@ static bool check_dims(const char *op, const char *argument, const fa_tensor *x,
 fa_tensor *fa_movedim(fa_tensor *x, fa_shape source, fa_shape destination) {
     const char *op = "movedim";
     int from[FA_MAX_DIMS], to[FA_MAX_DIMS], next = 0;
-    if (!fai_begin1(op, "x", x) || !fai_shape_ok(op, "source", source) || !fai_shape_ok(op, "destination", destination)) return NULL;
+    if (!fai_begin1(op, "x", x) || !fai_shape_ok(op, "source", source) || !fai_shape_ok(op, "destination", destination))
+        return NULL;
     if (source.ndim != destination.ndim)
         return fai_fail(FA_ERR_RUNTIME, op,
                         "movedim: Invalid source or destination dims: source (%d dims) should contain the same number of dims as "
@@ -62,7 +63,8 @@ fa_tensor *fa_roll_dims(fa_tensor *x, fa_shape shifts, fa_shape dims) {
     if (dims.ndim == 0 && shifts.ndim == 1)
         return fa_keep(fa_reshape(fa_roll(fa_reshape(x, FA_SHAPE(-1)), shifts.dim[0], 0), fa_shape_of_tensor(x)));
     if (shifts.ndim != dims.ndim)
-        return fai_fail(FA_ERR_RUNTIME, op, "shifts and dimensions must align. shifts: %d, dims:%d", (int)shifts.ndim, (int)dims.ndim);
+        return fai_fail(FA_ERR_RUNTIME, op, "shifts and dimensions must align. shifts: %d, dims:%d", (int)shifts.ndim,
+                        (int)dims.ndim);
     fa_tensor *r = x;
     for (int i = 0; i < dims.ndim; i++) r = fa_roll(r, shifts.dim[i], dims.dim[i]);
     return fa_keep(r);
@@ -94,14 +96,17 @@ static bool has_dims(const char *op, const fa_tensor *x, int64_t dim) {
 }
 
 static bool check_repeats(const char *op, const fa_tensor *repeats, int64_t size, int dim) {
-    if (repeats->ndim > 1) return fai_fail(FA_ERR_RUNTIME, op, "repeats must be 0-dim or 1-dim tensor; it has %d dimensions", repeats->ndim);
+    if (repeats->ndim > 1)
+        return fai_fail(FA_ERR_RUNTIME, op, "repeats must be 0-dim or 1-dim tensor; it has %d dimensions", repeats->ndim);
     if (repeats->dtype != FA_INT64 && repeats->dtype != FA_INT32)
-        return fai_fail(FA_ERR_UNSUPPORTED, op, "\"repeat_interleave_cpu\" not implemented for '%s': repeats are fa_cast(repeats, FA_INT64)",
+        return fai_fail(FA_ERR_UNSUPPORTED, op,
+                        "\"repeat_interleave_cpu\" not implemented for '%s': repeats are fa_cast(repeats, FA_INT64)",
                         fai_dtype_title((fa_dtype)repeats->dtype));
     if (repeats->numel == 1 || repeats->numel == size) return true;
-    return fai_fail(FA_ERR_RUNTIME, op,
-                    "repeats must have the same size as input along dim, but got repeats.size(0) = %lld and input.size(%d) = %lld",
-                    (long long)repeats->numel, dim, (long long)size);
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "repeats must have the same size as input along dim, but got repeats.size(0) = %lld and input.size(%d) = %lld",
+        (long long)repeats->numel, dim, (long long)size);
 }
 
 /* Element i goes to the places from the sum of the repeats before it on: each place looks up whose it is. */
@@ -128,7 +133,8 @@ fa_tensor *fa_diag_embed(fa_tensor *x, int64_t offset, int64_t dim0, int64_t dim
     int a, b;
     if (!fai_begin1(op, "x", x)) return NULL;
     if (x->ndim == 0 || x->ndim == FA_MAX_DIMS)
-        return fai_fail(FA_ERR_RUNTIME, op, "x has %d dimensions; it must have 1 to %d, and the result has one more", x->ndim, FA_MAX_DIMS - 1);
+        return fai_fail(FA_ERR_RUNTIME, op, "x has %d dimensions; it must have 1 to %d, and the result has one more", x->ndim,
+                        FA_MAX_DIMS - 1);
     if (!fai_wrap_dim(op, dim0, x->ndim + 1, &a) || !fai_wrap_dim(op, dim1, x->ndim + 1, &b)) return NULL;
     if (a == b) return fai_fail(FA_ERR_RUNTIME, op, "diagonal dimensions cannot be identical %d, %d", a, b);
     const int64_t size = x->size[x->ndim - 1] + (offset < 0 ? -offset : offset);
@@ -209,7 +215,9 @@ fa_tensor *fa_combinations(fa_tensor *x, int64_t r, bool with_replacement) {
     fa_tensor *list[FA_MAX_DIMS], *parts[FA_MAX_DIMS], *kept = NULL;
     if (!fai_begin1(op, "x", x) || !check_vector(op, x)) return NULL;
     if (r < 0) return fai_fail(FA_ERR_RUNTIME, op, "Expect a non-negative number, but got %lld", (long long)r);
-    if (r > FA_MAX_DIMS) return fai_fail(FA_ERR_UNSUPPORTED, op, "combinations of %lld elements: at most %d are supported", (long long)r, FA_MAX_DIMS);
+    if (r > FA_MAX_DIMS)
+        return fai_fail(FA_ERR_UNSUPPORTED, op, "combinations of %lld elements: at most %d are supported", (long long)r,
+                        FA_MAX_DIMS);
     FAI_CALLED(op);
     FA_SCOPE;
     if (r == 0) return fa_keep(fa_empty(FA_SHAPE(0), .dtype = (fa_dtype)x->dtype, .device = x->device));
@@ -246,13 +254,15 @@ fa_tensor *fa_take_along_dim(fa_tensor *x, fa_tensor *index, int64_t dim) {
     fa_shape shape = {0};
     if (!fai_begin2(op, "x", x, "index", index)) return NULL;
     if (index->dtype != FA_INT64)
-        return fai_fail(FA_ERR_RUNTIME, op, "torch.take_along_dim(): dtype of indices should be Long but got %s: fa_cast(index, FA_INT64)",
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "torch.take_along_dim(): dtype of indices should be Long but got %s: fa_cast(index, FA_INT64)",
                         fai_dtype_title((fa_dtype)index->dtype));
     if (index->ndim != x->ndim)
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions "
-                        "for input, and %d dimensions for indices",
-                        x->ndim, index->ndim);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions "
+            "for input, and %d dimensions for indices",
+            x->ndim, index->ndim);
     if (!has_dims(op, x, dim) || !fai_wrap_dim(op, dim, x->ndim, &at)) return NULL;
     FAI_CALLED(op);
     FA_SCOPE;

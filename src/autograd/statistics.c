@@ -11,7 +11,8 @@ fa_tensor *fa_aminmax(fa_tensor *x, fa_tensor **largest) {
     const char *op = "aminmax";
     if (!fai_begin1(op, "x", x)) return NULL;
     if (x->numel == 0)
-        return fai_fail(FA_ERR_RUNTIME, op, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
     FAI_CALLED(op);
     fa_tensor *high = largest ? fa_amax(x) : NULL, *low = fa_amin(x);
     if (largest) *largest = high;
@@ -60,7 +61,8 @@ static bool check_quantile(const char *op, fa_tensor *x, fa_tensor *q, const cha
         return fai_fail(FA_ERR_RUNTIME, op, "quantile() input tensor must be either float or double dtype; it is %s",
                         fa_dtype_name((fa_dtype)x->dtype));
     if (x->numel == 0) return fai_fail(FA_ERR_RUNTIME, op, "quantile() input tensor must be non-empty");
-    if (q->ndim > 1) return fai_fail(FA_ERR_RUNTIME, op, "quantile() q must be a scalar or 1D tensor; it has %d dimensions", q->ndim);
+    if (q->ndim > 1)
+        return fai_fail(FA_ERR_RUNTIME, op, "quantile() q must be a scalar or 1D tensor; it has %d dimensions", q->ndim);
     if (q->dtype != x->dtype)
         return fai_fail(FA_ERR_RUNTIME, op, "quantile() q tensor must be same dtype as the input tensor: %s and %s",
                         fa_dtype_name((fa_dtype)q->dtype), fa_dtype_name((fa_dtype)x->dtype));
@@ -92,9 +94,12 @@ static fa_tensor *ranks(fa_tensor *sorted, fa_tensor *q, bool skip_nan) {
 }
 
 static fa_tensor *interpolated(fa_tensor *sorted, fa_tensor *rank, const char *how) {
-    if (!strcmp(how, "lower")) rank = fa_floor(rank);
-    else if (!strcmp(how, "higher")) rank = fa_ceil(rank);
-    else if (!strcmp(how, "nearest")) rank = fa_round(rank);
+    if (!strcmp(how, "lower"))
+        rank = fa_floor(rank);
+    else if (!strcmp(how, "higher"))
+        rank = fa_ceil(rank);
+    else if (!strcmp(how, "nearest"))
+        rank = fa_round(rank);
     fa_tensor *below = fa_to_dtype(rank, FA_INT64), *low = fa_gather(sorted, 1, below);
     if (strcmp(how, "linear") && strcmp(how, "midpoint")) return low;
     fa_tensor *high = fa_gather(sorted, 1, fa_to_dtype(fa_ceil(rank), FA_INT64));
@@ -103,7 +108,8 @@ static fa_tensor *interpolated(fa_tensor *sorted, fa_tensor *rank, const char *h
 }
 
 /* x [..., n, ...] along dim; the quantiles are the first dimension of the result if q has one. */
-static fa_tensor *quantile_dim(const char *op, fa_tensor *x, fa_tensor *q, int64_t dim, bool keepdim, const char *how, bool skip_nan) {
+static fa_tensor *quantile_dim(const char *op, fa_tensor *x, fa_tensor *q, int64_t dim, bool keepdim, const char *how,
+                               bool skip_nan) {
     int at;
     if (!check_quantile(op, x, q, how) || !fai_wrap_dim(op, dim, x->ndim, &at)) return NULL;
     FAI_CALLED(op);
@@ -119,7 +125,9 @@ static fa_tensor *quantile_dim(const char *op, fa_tensor *x, fa_tensor *q, int64
     if (!r) return NULL;
     r = fa_t(r); /* [quantiles, rows] */
     if (q->ndim) {
-        if (shape.ndim == FA_MAX_DIMS) return fai_fail(FA_ERR_RUNTIME, op, "the result has %d dimensions; a tensor has at most %d", FA_MAX_DIMS + 1, FA_MAX_DIMS);
+        if (shape.ndim == FA_MAX_DIMS)
+            return fai_fail(FA_ERR_RUNTIME, op, "the result has %d dimensions; a tensor has at most %d", FA_MAX_DIMS + 1,
+                            FA_MAX_DIMS);
         for (int d = shape.ndim++; d > 0; d--) shape.dim[d] = shape.dim[d - 1];
         shape.dim[0] = q->numel;
     }
@@ -132,7 +140,9 @@ static fa_tensor *quantile(const char *op, fa_tensor *x, fa_tensor *q, const cha
     return fa_keep(quantile_dim(op, fa_reshape(x, FA_SHAPE(-1)), q, 0, false, how, skip_nan));
 }
 
-fa_tensor *fa_quantile(fa_tensor *x, fa_tensor *q, const char *interpolation) { return quantile("quantile", x, q, interpolation, false); }
+fa_tensor *fa_quantile(fa_tensor *x, fa_tensor *q, const char *interpolation) {
+    return quantile("quantile", x, q, interpolation, false);
+}
 fa_tensor *fa_nanquantile(fa_tensor *x, fa_tensor *q, const char *interpolation) {
     return quantile("nanquantile", x, q, interpolation, true);
 }
@@ -164,8 +174,8 @@ static bool check_variables(const char *op, fa_tensor *x) {
     if (x->dtype == FA_BOOL)
         return fai_fail(FA_ERR_RUNTIME, op, "cov(): bool dtype is not supported for input: fa_cast(x, FA_FLOAT32)");
     if (x->ndim <= 2) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "%s(): expected input to have two or fewer dimensions but got an input with %d dimensions", op,
-                    x->ndim);
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "%s(): expected input to have two or fewer dimensions but got an input with %d dimensions", op, x->ndim);
 }
 
 fa_tensor *fa_cov(fa_tensor *x, int64_t correction) {
@@ -176,7 +186,8 @@ fa_tensor *fa_cov(fa_tensor *x, int64_t correction) {
     if (rows && !fai_is_float(x->dtype)) rows = fa_to_dtype(rows, fa_default_dtype());
     if (!rows) return NULL;
     const int64_t n = rows->size[1];
-    if (n - correction <= 0) fai_warn("cov", "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.");
+    if (n - correction <= 0)
+        fai_warn("cov", "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.");
     fa_tensor *wide = fai_widened(rows), *apart = fa_sub(wide, fa_mean_dims(wide, FA_DIMS(1), true));
     fa_tensor *r = fai_divide(fa_mm(apart, fa_t(apart)), n > correction ? (double)(n - correction) : 0);
     return fa_keep(fa_cast(x->ndim == 2 ? r : fa_reshape(r, FA_SHAPE_0D), (fa_dtype)rows->dtype));

@@ -36,11 +36,13 @@ static bool check_grid(fa_tensor *const *tensors, int n, const char *indexing) {
     for (int i = 0; i < n; i++) {
         if (tensors[i]->ndim > 1)
             return fai_fail(FA_ERR_RUNTIME, op,
-                            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but number %d of it has %d dimensions", i,
-                            tensors[i]->ndim);
+                            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but number %d of it has %d dimensions",
+                            i, tensors[i]->ndim);
         if (tensors[i]->dtype != tensors[0]->dtype)
-            return fai_fail(FA_ERR_RUNTIME, op, "torch.meshgrid expects all tensors to have the same dtype: number %d of the list is %s, "
-                            "the first one %s", i, fa_dtype_name((fa_dtype)tensors[i]->dtype), fa_dtype_name((fa_dtype)tensors[0]->dtype));
+            return fai_fail(FA_ERR_RUNTIME, op,
+                            "torch.meshgrid expects all tensors to have the same dtype: number %d of the list is %s, "
+                            "the first one %s",
+                            i, fa_dtype_name((fa_dtype)tensors[i]->dtype), fa_dtype_name((fa_dtype)tensors[0]->dtype));
     }
     if (indexing && (!strcmp(indexing, "ij") || !strcmp(indexing, "xy"))) return true;
     return fai_fail(FA_ERR_RUNTIME, op, "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: %s",

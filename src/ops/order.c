@@ -129,7 +129,8 @@ fa_tensor *fai_topk_forward(fa_tensor *x, int64_t k, int64_t dim, bool largest, 
     int at;
     if (!fai_wrap_dim("topk", dim, x->ndim, &at)) return NULL;
     if (x->dtype == FA_BOOL)
-        return fai_fail(FA_ERR_RUNTIME, "topk", "topk does not support bool dtypes on CPU, nor on other devices: fa_cast(x, FA_UINT8)");
+        return fai_fail(FA_ERR_RUNTIME, "topk",
+                        "topk does not support bool dtypes on CPU, nor on other devices: fa_cast(x, FA_UINT8)");
     const int64_t size = x->ndim ? x->size[at] : 1;
     if (k < 0 || k > size)
         return fai_fail(FA_ERR_RUNTIME, "topk",
@@ -174,8 +175,12 @@ static fa_tensor *running(const char *op, fa_tensor *x, int64_t dim, int kind, f
     return fa_keep(out);
 }
 
-fa_tensor *fai_cummax_forward(fa_tensor *x, int64_t dim, fa_tensor **indices) { return running("cummax", x, dim, LARGEST, indices); }
-fa_tensor *fai_cummin_forward(fa_tensor *x, int64_t dim, fa_tensor **indices) { return running("cummin", x, dim, SMALLEST, indices); }
+fa_tensor *fai_cummax_forward(fa_tensor *x, int64_t dim, fa_tensor **indices) {
+    return running("cummax", x, dim, LARGEST, indices);
+}
+fa_tensor *fai_cummin_forward(fa_tensor *x, int64_t dim, fa_tensor **indices) {
+    return running("cummin", x, dim, SMALLEST, indices);
+}
 fa_tensor *fai_logcumsumexp_forward(fa_tensor *x, int64_t dim) {
     if (!fai_is_float(x->dtype))
         return fai_fail(FA_ERR_UNSUPPORTED, "logcumsumexp",
@@ -192,7 +197,8 @@ static bool check_search(const fa_tensor *sorted, const fa_tensor *values) {
     if (sorted->dtype == FA_BOOL && values->dtype == FA_BOOL)
         return fai_fail(FA_ERR_UNSUPPORTED, op, "\"searchsorted_out_cpu\" not implemented for 'Bool': fa_cast(values, FA_UINT8)");
     if (sorted->ndim == 0)
-        return fai_fail(FA_ERR_RUNTIME, op, "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension");
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension");
     bool fits = sorted->ndim == 1 || sorted->ndim == values->ndim;
     for (int d = 0; fits && d < sorted->ndim - 1; d++) fits = sorted->size[d] == values->size[d];
     if (fits) return true;
@@ -211,7 +217,8 @@ fa_tensor *fai_searchsorted_forward(fa_tensor *sorted, fa_tensor *values, bool r
     const fa_dtype common = fa_promote_types((fa_dtype)sorted->dtype, (fa_dtype)values->dtype);
     fa_tensor *rows = fai_cast(op, sorted, common), *wanted = fai_cast(op, values, common);
     rows = rows ? fai_contiguous(op, rows) : NULL, wanted = wanted ? fai_contiguous(op, wanted) : NULL;
-    fa_tensor *out = rows && wanted ? fai_empty(op, out_int32 ? FA_INT32 : FA_INT64, values->device, values->ndim, values->size) : NULL;
+    fa_tensor *out =
+        rows && wanted ? fai_empty(op, out_int32 ? FA_INT32 : FA_INT64, values->device, values->ndim, values->size) : NULL;
     if (!out || out->numel == 0) return fa_keep(out);
     fa_tensor *operands[3] = {out, rows, wanted};
     fa_plan plan;

@@ -83,7 +83,7 @@ static inline void copy_element(char *to, int64_t t, const char *from, int64_t f
 #define PAIRS(name)     name##_word
 #define PAIR_OF(key, i) ((key) << 32 | (uint64_t)(i))
 #define KEY(p)          ((p) >> 32)
-#define PLACE(p)        ((int64_t)((p) & 0xffffffffu))
+#define PLACE(p)        ((int64_t)((p)&0xffffffffu))
 #include "order_pairs.h"
 
 /* ---- and in two words ---- */
@@ -109,12 +109,24 @@ static void order_some(void *context, int64_t begin, int64_t end) {
 
 void FAI_NAME(fai_cpu_order_rows)(const fa_plan *plan, char *const *pointers) {
     const int dtype = plan->view[2].dtype, bits = key_bits(dtype);
-    order_job job = {plan, pointers[2], pointers[0], (int64_t *)(void *)pointers[1], (uint64_t *)(void *)pointers[3], dtype, bits,
+    order_job job = {plan,
+                     pointers[2],
+                     pointers[0],
+                     (int64_t *)(void *)pointers[1],
+                     (uint64_t *)(void *)pointers[3],
+                     dtype,
+                     bits,
                      plan->n[2] ? ~0ull >> (64 - bits) : 0};
     fai_parallel(plan->n[0], 1 + 2048 / (plan->n[1] + 1), order_some, &job);
 }
 
 /* Only instances of a family have a type in their name: the key does for all here. */
-void FAI_NAME(fai_cpu_order_rows_f32)(const fa_plan *plan, char *const *pointers) { FAI_NAME(fai_cpu_order_rows)(plan, pointers); }
-void FAI_NAME(fai_cpu_order_rows_f64)(const fa_plan *plan, char *const *pointers) { FAI_NAME(fai_cpu_order_rows)(plan, pointers); }
-void FAI_NAME(fai_cpu_order_rows_i64)(const fa_plan *plan, char *const *pointers) { FAI_NAME(fai_cpu_order_rows)(plan, pointers); }
+void FAI_NAME(fai_cpu_order_rows_f32)(const fa_plan *plan, char *const *pointers) {
+    FAI_NAME(fai_cpu_order_rows)(plan, pointers);
+}
+void FAI_NAME(fai_cpu_order_rows_f64)(const fa_plan *plan, char *const *pointers) {
+    FAI_NAME(fai_cpu_order_rows)(plan, pointers);
+}
+void FAI_NAME(fai_cpu_order_rows_i64)(const fa_plan *plan, char *const *pointers) {
+    FAI_NAME(fai_cpu_order_rows)(plan, pointers);
+}

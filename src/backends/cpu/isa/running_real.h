@@ -25,7 +25,7 @@ INLINE void N(running_extreme)(const running_job *job, int64_t base, int64_t n, 
     fa_i64 at = 0;
     for (int64_t k = 0, i = base; k < n; k++, i += step) {
         const REAL v = LOAD(job->x, x_type, i);
-        const int better = (least ? v <= best : v >= best) || v != v;
+        const int better = (least ? v <= best : v >= best) || N(fa_isnan)(v) != 0;
         best = better ? v : best;
         at = better ? k : at;
         STORE(job->y, y_type, i, best);
