@@ -76,6 +76,7 @@ class Layer:
         self.required = [a for a in self.args if not a.default]
         self.options = [a for a in self.args if a.default]
         self.at_arg = {a.name: a for a in self.args}
+        self.tensors = [a for a in self.args if a.type == "tensor?"]
         self.stored = [a for a in self.args if a.type != "tensor?"]  # what the module keeps besides its tensors
         self.entries = [self.entry(e.strip()) for e in row["entries"].split(";") if e.strip()]
         self.slots = [name for _, name, _, _, _ in self.entries]
@@ -86,6 +87,8 @@ class Layer:
         names = re.findall(r"\b[xyz]\b", custom.group(2) or "x" if custom else row["forward"])
         self.inputs = INPUTS[:max(map(INPUTS.index, names)) + 1]
         self.forward = None if custom else self.call(row["forward"], ops)
+        self.called = re.match(r"@?(\w+)", row["forward"]).group(1)  # what errors call its operator
+        self.writes = self.in_place(row["forward"], ops)
         self.struct = f"fai_{self.custom or self.snake}_arguments"
 
     def entry(self, text):
@@ -162,6 +165,15 @@ class Layer:
                 return f"fa_shape_of({len(n.elts)}, (const int64_t[]){{{', '.join(go(e) for e in n.elts) or 0}}})"
             raise RowError(f"{self.at}: the forward column passes names, numbers, words and shapes, found {ast.unparse(n)!r}")
         return f"{function}({', '.join(go(n) for n in tree.args)})"
+
+    def in_place(self, text, ops):
+        """The forward column as the call that writes over its input, where torch's layer can: of elementwise rows and dropout."""
+        op = None if self.custom else ops.get(text.partition("(")[0])
+        if self.called.endswith("dropout") or self.called == "dropout_channels":
+            return f"fa_copy_(x, {self.forward or f'fai_{self.custom}_layer(self, x)'})"
+        if op is None or isinstance(op, gen_ops.Op) or op.result or len(op.args) != 1:
+            return None
+        return re.sub(r"^(\w+)\(", r"\1_(", self.forward)
 
     @property
     def positional(self):
@@ -241,7 +253,9 @@ def internal_header(layers):
         if x.stored and x.struct not in done:
             out.append(f"\ntypedef struct {x.struct} {{\n{fields}}} {x.struct};\n")
         done[x.struct] = fields
-    out.append("\n" + "".join(f"extern const fa_module_type fai_layer_{x.name};\n" for x in layers) + "\n#endif\n")
+    out.append("\n" + "".join(f"extern const fa_module_type fai_layer_{x.name};\n"
+                             f"bool fai_layer_build_{x.name}(fa_module *m, fa_tensor *const *tensors);\n" for x in layers)
+               + "\nenum {\n" + "".join(f"    FAI_LAYER_{x.name},\n" for x in layers) + "    FAI_LAYER_COUNT\n};\n\n#endif\n")
     return "".join(out)
 
 
@@ -284,6 +298,8 @@ def describe(layer):
 def forward(layer):
     data = f"    const {layer.struct} *a = self->data;\n" if layer.forward and "a->" in layer.forward else ""
     call = layer.forward or f"fai_{layer.custom}_layer(self, {', '.join(layer.inputs)})"
+    if layer.writes:
+        call = f"self->inplace ? {layer.writes} : {call}"
     names = ", ".join(f"*{name} = inputs[{i}]" for i, name in enumerate(layer.inputs))
     return (f"static fa_tensor *forward_{layer.snake}(fa_module *self, fa_tensor *const *inputs, int ninputs)\n{{\n{data}"
             f"    if (!fai_layer_inputs(self, inputs, ninputs, {len(layer.inputs)})) return NULL;\n"
@@ -294,7 +310,7 @@ def make_entry(layer, entry):
     """-> a C expression, false after an error"""
     kind, name, sizes, init, condition = entry
     if kind == "T":
-        return f'fa_add_buffer(m, "{name}", options->{name}, true)'
+        return f'fa_add_buffer(m, "{name}", tensors[{[a.name for a in layer.tensors].index(name)}], true)'
     if kind == "I":
         return f'fai_layer_counter(m, "{name}", {condition})'
     whole = layer.at_arg.get(sizes)
@@ -312,15 +328,7 @@ def make_entry(layer, entry):
 
 def fill_arguments(layer):
     out = [f"    a->{a.name} = {a.name};\n" for a in layer.required]
-    for a in layer.options:
-        if a not in layer.stored:
-            continue
-        if a.type in SHAPES and a.default != "none":
-            value = f"a->{a.default}" if a.default in layer.at_arg else f"FA_DIMS({a.default})"
-            out.append(f"    a->{a.name} = options->{a.name}.ndim ? options->{a.name} : {value};\n")
-        else:
-            out.append(f"    a->{a.name} = options->{a.name};\n")
-    return "".join(out)
+    return "".join(out + [f"    a->{a.name} = options->{a.name};\n" for a in layer.options if a in layer.stored])
 
 
 def checks(layer):
@@ -346,6 +354,28 @@ def checks(layer):
     return out
 
 
+def shape_defaults(layer):
+    """C statements: the windows and their kind that were left out."""
+    out = []
+    for a in layer.options:
+        if a.type in SHAPES and a.default != "none":
+            value = f"a->{a.default}" if a.default in layer.at_arg else f"FA_DIMS({a.default})"
+            out.append(f"    if (!a->{a.name}.ndim) a->{a.name} = {value};\n")
+    return "".join(out)
+
+
+def build(layer):
+    """The function that gives a module, which has its arguments, its parameters and buffers."""
+    name = f"bool fai_layer_build_{layer.name}(fa_module *m, fa_tensor *const *tensors)\n{{\n"
+    steps = checks(layer) + [make_entry(layer, e) for e in layer.entries]
+    if not steps:
+        return name + "    (void)m, (void)tensors;\n    return true;\n}\n\n"
+    joined = "\n        && ".join(steps)
+    data = f"    {layer.struct} *a = m->data;\n{shape_defaults(layer)}" if "a->" in joined + shape_defaults(layer) else ""
+    unused = "" if "tensors[" in joined else "    (void)tensors;\n"
+    return name + data + unused + f"    return {joined};\n}}\n\n"
+
+
 def constructor(layer):
     name = f"fa_nn_{layer.snake}"
     out = []
@@ -359,26 +389,54 @@ def constructor(layer):
                    f'    if (!fai_options_ok("{layer.name}", options->struct_size, sizeof *options)) return NULL;\n')
     else:
         out.append(f"fa_module *({name})({layer.positional or 'void'})\n{{\n")  # in brackets: it may be a macro too
-    if not layer.args:
-        return "".join(out) + f"    return fai_module_make(&fai_layer_{layer.name}, 0);\n}}\n\n"
-    size = f"sizeof({layer.struct})" if layer.stored else "0"
-    out.append(f"    fa_module *m = fai_module_make(&fai_layer_{layer.name}, {size});\n    if (!m) return NULL;\n")
+    out.append(f"    fa_module *m = fai_layer_make(FAI_LAYER_{layer.name});\n    if (!m) return NULL;\n")
     if layer.stored:
         out.append(f"    {layer.struct} *a = m->data;\n{fill_arguments(layer)}")
-    steps = checks(layer) + [make_entry(layer, e) for e in layer.entries]
-    if not steps:
-        return "".join(out) + "    return m;\n}\n\n"
-    joined = "\n        && ".join(steps)
-    return "".join(out) + f"    const bool ok = {joined};\n    return fai_layer_done(m, ok);\n}}\n\n"
+    tensors = ", ".join(f"options->{a.name}" for a in layer.tensors) or "NULL"
+    return "".join(out) + f"    return fai_layer_done(m, fai_layer_build_{layer.name}(m, (fa_tensor *const[]){{{tensors}}}));\n}}\n\n"
+
+
+ARGUMENT = {"int": "INT", "float": "FLOAT", "float?": "OPTIONAL_FLOAT", "bool": "BOOL", "word": "WORD", "factors": "FACTORS", "tensor?": "TENSOR"}
+
+
+def argument_row(layer, a):
+    """One line of the table of arguments, for those who fill them by name."""
+    kind = ARGUMENT.get(a.type, "SHAPE")
+    sides, expand = SIDES.get(a.type, (0, False))
+    place = f"offsetof({layer.struct}, {a.name})" if a in layer.stored else str(layer.tensors.index(a))
+    number, text = "0", "NULL"
+    words = ", ".join(f'"{w}"' for w in a.words)
+    if kind in ("INT", "FLOAT", "BOOL") and a.default:
+        number = {"true": "1", "false": "0"}.get(a.default, a.default)
+    if kind == "OPTIONAL_FLOAT":
+        number = "-1" if a.default in ("", "none") else a.default
+    if kind == "WORD" and a.default:
+        text = f'"{a.default}"'
+    return (f'    {{"{a.name}", FAI_ARGUMENT_{kind}, {sides}, {str(expand).lower()}, {"false" if a.default else "true"}, '
+            f"{place}, {number}, {text}, {f'(const char *const[]){{{words}, NULL}}' if words else 'NULL'}}},\n")
+
+
+def descriptions(layers):
+    out = ["/* ---- the layers by number: what makes and fills them by name leans on this ---- */\n\n"]
+    for x in layers:
+        if x.args:
+            out.append(f"static const fai_layer_argument arguments_{x.snake}[] = {{\n{''.join(argument_row(x, a) for a in x.args)}}};\n")
+    out.append(f"\nconst fai_layer fai_layers[FAI_LAYER_COUNT] = {{\n")
+    for x in layers:
+        bytes_ = f"sizeof({x.struct})" if x.stored else "0"
+        arguments = f"arguments_{x.snake}" if x.args else "NULL"
+        out.append(f'    {{&fai_layer_{x.name}, {bytes_}, {len(x.args)}, {len(x.inputs)}, {str(x.writes is not None).lower()}, {arguments}, '
+                   f'fai_layer_build_{x.name}, "{x.called}"}},\n')
+    return "".join(out) + "};\n"
 
 
 def source(layers):
-    out = [HEAD, '#include "nn/module.h"\n#include "autograd/generated.h"\n#include <string.h>\n\n']
+    out = [HEAD, '#include "nn/module.h"\n#include "autograd/generated.h"\n#include <stddef.h>\n#include <string.h>\n\n']
     for x in layers:
         described = f", .describe = describe_{x.snake}" if x.repr else ""
         kind = f'const fa_module_type fai_layer_{x.name} = {{.name = "{x.name}", .forward = forward_{x.snake}{described}}};\n\n'
-        out.append(f"/* ---- {x.name} ---- */\n\n" + forward(x) + describe(x) + kind + constructor(x))
-    return "".join(out)
+        out.append(f"/* ---- {x.name} ---- */\n\n" + forward(x) + describe(x) + kind + build(x) + constructor(x))
+    return "".join(out) + descriptions(layers)
 
 
 def documentation(layers):
@@ -392,15 +450,19 @@ def documentation(layers):
     return "".join(out)
 
 
+def load(tables):
+    at = os.path.join(tables, "ops")
+    ops = {r.name: r for r in rows.load(at)["elementwise"]}
+    ops.update({r["name"]: gen_ops.Op(r, None) for r in rows.read_table(os.path.join(at, "tensor.tab"), gen_ops.TENSOR)})
+    return [Layer(r, ops) for r in rows.read_table(os.path.join(tables, "nn", "layers.tab"), COLUMNS)]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     parser.add_argument("--tables", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src"))
     a = parser.parse_args()
-    tables = os.path.join(a.tables, "ops")
-    ops = {r.name: r for r in rows.load(tables)["elementwise"]}
-    ops.update({r["name"]: gen_ops.Op(r, None) for r in rows.read_table(os.path.join(tables, "tensor.tab"), gen_ops.TENSOR)})
-    layers = [Layer(r, ops) for r in rows.read_table(os.path.join(a.tables, "nn", "layers.tab"), COLUMNS)]
+    layers = load(a.tables)
     gen_ops.write(os.path.join(a.out, "include", "fa_layers.h"), header(layers))
     gen_ops.write(os.path.join(a.out, "include", "layers_gen.h"), internal_header(layers))
     gen_ops.write(os.path.join(a.out, "gen", "layers_gen.c"), source(layers))

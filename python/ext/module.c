@@ -1,5 +1,5 @@
 /* The extension facula._C: one per process, because the library's state is the process's. */
-#include "face.h"
+#include "nn.h"
 
 static bool add_functions(PyObject *module, PyMethodDef *functions)
 {
@@ -41,7 +41,7 @@ static int set_up(PyObject *module)
     done = true;
     choose_names();
     return add_errors(module) && fapy_seam_set_up() && fapy_values_set_up(module) && !PyType_Ready(&fapy_Generator) && !PyModule_AddObjectRef(module, "Generator", (PyObject *)&fapy_Generator) &&
-           fapy_tensor_set_up(module) && fapy_autograd_set_up(module) &&
+           fapy_tensor_set_up(module) && fapy_autograd_set_up(module) && fapy_nn_set_up(module) &&
            add_functions(module, fapy_functions) && add_functions(module, fapy_create_functions) && add_functions(module, fapy_autograd_functions) &&
            add_functions(module, fapy_array_functions) && add_functions(module, fapy_system_functions) && add_functional(module) &&
            !PyModule_AddStringConstant(module, "_names", fapy_names) && !PyModule_AddStringConstant(module, "__version__", fa_version()) ? 0 : -1;

@@ -56,6 +56,10 @@ typedef struct fai_face {
     void (*dealloc)(void *object);      /* the last reference of an object with a type is gone; ends in fai_end */
     void *(*new_module)(const char *name); /* memory of a module, zeroed, type and count set; name: the layer's, "Linear" */
     void (*free_module)(void *module);
+    bool (*entry_set)(void *module, const char *name, void *object, bool parameter); /* an entry got this object */
+    bool (*built)(void *module);        /* a row's layer has its arguments and entries */
+    bool (*plain)(const void *module);  /* calling it is its type's forward and nothing else */
+    void *(*call)(void *module, void *const *inputs, int ninputs); /* of one that is not plain: a tensor of the scope, or NULL and the error */
     void *(*unlock)(void);              /* around long work and waits: other threads of that language may run */
     void (*lock)(void *state);
 } fai_face;

@@ -14,7 +14,7 @@ static fa_tensor *sequential_forward(fa_module *self, fa_tensor *const *inputs, 
     for (int i = 0; x && i < self->nentries; i++) {
         fa_module *child = self->entries[i].object, *next = i + 1 < self->nentries ? self->entries[i + 1].object : NULL;
         if (!child) continue;
-        if (next && child->type == &fai_layer_Linear && next->type == &fai_layer_ReLU) {
+        if (next && child->type == &fai_layer_Linear && next->type == &fai_layer_ReLU && fai_is_plain(child) && fai_is_plain(next)) {
             x = run_pair(child, x);
             i++;
         } else {

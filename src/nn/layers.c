@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static __thread fa_dtype build_dtype;
+static __thread bool build_blank;
+
+void fai_layer_dtype(fa_dtype dtype) { build_dtype = dtype; }
+void fai_layer_blank(bool on) { build_blank = on; }
+
 static bool fill(fa_module *m, fa_tensor *t, const char *init, double number)
 {
     const char *op = m->type->name;
@@ -45,8 +51,8 @@ bool fai_layer_parameter(fa_module *m, const char *name, bool wanted, int ndim, 
     FA_NO_GRAD;
     if (!wanted) return fa_add_parameter(m, name, NULL);
     if (!sizes_ok(m, name, ndim, size)) return false;
-    fa_tensor *t = fa_empty_with(fa_shape_of(ndim, size), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options)});
-    return t && fill(m, t, init, number) && fa_add_parameter(m, name, t);
+    fa_tensor *t = fa_empty_with(fa_shape_of(ndim, size), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options), .dtype = build_dtype});
+    return t && (build_blank || fill(m, t, init, number)) && fa_add_parameter(m, name, t);
 }
 
 bool fai_layer_buffer(fa_module *m, const char *name, bool wanted, int ndim, const int64_t *size, double value)
@@ -54,7 +60,7 @@ bool fai_layer_buffer(fa_module *m, const char *name, bool wanted, int ndim, con
     FA_SCOPE;
     if (!wanted) return fa_add_buffer(m, name, NULL, true);
     if (!sizes_ok(m, name, ndim, size)) return false;
-    fa_tensor *t = fa_empty_with(fa_shape_of(ndim, size), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options)});
+    fa_tensor *t = fa_empty_with(fa_shape_of(ndim, size), &(fa_tensor_options){.struct_size = sizeof(fa_tensor_options), .dtype = build_dtype});
     return t && fai_fill_scalar(m->type->name, t, fa_scalar_of_float(value)) && fa_add_buffer(m, name, t, true);
 }
 
@@ -77,8 +83,17 @@ bool fai_layer_inputs(const fa_module *m, fa_tensor *const *inputs, int ninputs,
     return true;
 }
 
+fa_module *fai_layer_make(int layer)
+{
+    fa_module *m = fai_module_make(fai_layers[layer].type, fai_layers[layer].bytes);
+    if (m) m->layer = &fai_layers[layer];
+    return m;
+}
+
 fa_module *fai_layer_done(fa_module *m, bool ok)
 {
+    m->nslots = m->nentries;
+    if (ok && m->object.type) ok = fai_other_face.built(m);
     if (!ok) fa_drop(m);
     return ok ? m : NULL;
 }

@@ -11,7 +11,7 @@ void fai_module_clear(fa_module *m)
     fai_free(FAI_TAG_OBJECT, m->entries, (size_t)m->room * sizeof *m->entries);
     if (m->data_bytes) fai_free(FAI_TAG_OBJECT, m->data, m->data_bytes);
     else if (m->type && m->type->release) m->type->release(m->data);
-    m->entries = NULL, m->nentries = m->room = 0;
+    m->entries = NULL, m->nentries = m->room = m->nslots = 0;
     m->data = NULL, m->data_bytes = 0;
 }
 
@@ -75,7 +75,17 @@ bool fa_is_training(const fa_module *m) { return m && m->training; }
 fai_entry *fai_find_entry(const fa_module *m, const char *name, size_t length)
 {
     for (int i = 0; i < m->nentries; i++)
-        if (strncmp(m->entries[i].name, name, length) == 0 && m->entries[i].name[length] == 0) return &m->entries[i];
+        if (strncmp(m->entries[i].name, name, length) == 0 && m->entries[i].name[length] == 0 && !m->entries[i].gone) return &m->entries[i];
+    return NULL;
+}
+
+/* A layer reads its slots by number: one that was taken away waits there for another of its kind. */
+static fai_entry *find_gone(const fa_module *m, const char *name, fai_entry_kind kind)
+{
+    for (int i = 0; i < m->nslots; i++) {
+        fai_entry *e = &m->entries[i];
+        if (e->gone && strcmp(e->name, name) == 0 && (e->kind == FAI_ENTRY_MODULE) == (kind == FAI_ENTRY_MODULE)) return e;
+    }
     return NULL;
 }
 
@@ -88,30 +98,56 @@ static bool check_name(const char *op, const char *kind, const char *name)
     return true;
 }
 
-/* Puts object (a new reference) under name: a new entry at the end, or the old one's place. */
+static fai_entry *add_entry(fa_module *m, const char *op, const char *name)
+{
+    if (m->nentries == m->room) {
+        int room = m->room ? m->room * 2 : 4;
+        fai_entry *more = fai_realloc(FAI_TAG_OBJECT, m->entries, (size_t)m->room * sizeof *more, (size_t)room * sizeof *more);
+        if (!more) return fai_fail_memory(op, (size_t)room * sizeof *more);
+        m->entries = more, m->room = room;
+    }
+    char *copy = fai_alloc(FAI_TAG_TEXT, strlen(name) + 1);
+    if (!copy) return fai_fail_memory(op, strlen(name) + 1);
+    fai_entry *e = &m->entries[m->nentries++];
+    *e = (fai_entry){.name = strcpy(copy, name)};
+    return e;
+}
+
+bool fai_module_set(fa_module *m, const char *op, const char *name, fai_entry_kind kind, bool persistent, void *object)
+{
+    fai_entry *e = fai_find_entry(m, name, strlen(name));
+    if (!e && (e = find_gone(m, name, kind))) e->gone = false;
+    if (!e && !(e = add_entry(m, op, name))) return false;
+    void *old = e->object;
+    e->kind = kind;
+    e->persistent = persistent;
+    e->object = fai_ref(object);
+    const bool fine = !m->object.type || fai_other_face.entry_set(m, name, object, kind == FAI_ENTRY_PARAMETER);
+    fai_unref(old); /* last: it may be the end of much, in Python of what calls back */
+    return fine;
+}
+
+void fai_module_unset(fa_module *m, fai_entry *e)
+{
+    void *old = e->object;
+    const int at = (int)(e - m->entries);
+    e->object = NULL;
+    if (at < m->nslots) e->gone = true;
+    else {
+        fai_free(FAI_TAG_TEXT, e->name, strlen(e->name) + 1);
+        memmove(e, e + 1, (size_t)(m->nentries - at - 1) * sizeof *e);
+        m->nentries--;
+    }
+    fai_unref(old);
+}
+
 static bool set_entry(fa_module *m, const char *op, const char *name, fai_entry_kind kind, bool persistent, void *object)
 {
     static const char *const kinds[] = {"parameter", "buffer", "module"};
     if (!fai_module_check(op, m) || !check_name(op, kinds[kind], name)) return false;
-    fai_entry *e = fai_find_entry(m, name, strlen(name));
+    const fai_entry *e = fai_find_entry(m, name, strlen(name));
     if (e && e->kind != kind) return fai_fail(FA_ERR_KEY, op, "attribute '%s' already exists, as a %s", name, kinds[e->kind]), false;
-    if (!e) {
-        if (m->nentries == m->room) {
-            int room = m->room ? m->room * 2 : 4;
-            fai_entry *more = fai_realloc(FAI_TAG_OBJECT, m->entries, (size_t)m->room * sizeof *more, (size_t)room * sizeof *more);
-            if (!more) return fai_fail_memory(op, (size_t)room * sizeof *more), false;
-            m->entries = more, m->room = room;
-        }
-        char *copy = fai_alloc(FAI_TAG_TEXT, strlen(name) + 1);
-        if (!copy) return fai_fail_memory(op, strlen(name) + 1), false;
-        e = &m->entries[m->nentries++];
-        *e = (fai_entry){.name = strcpy(copy, name), .kind = kind};
-    }
-    void *old = e->object;
-    e->persistent = persistent;
-    e->object = fai_ref(object);
-    fai_unref(old);
-    return true;
+    return fai_module_set(m, op, name, kind, persistent, object);
 }
 
 bool fa_add_parameter(fa_module *m, const char *name, fa_tensor *t)
@@ -315,7 +351,7 @@ fa_tensor *fa_call_with(fa_module *m, fa_tensor *const *inputs, int ninputs)
     if (!fai_module_check("call", m)) return NULL;
     FA_SCOPE;
     fai_ref(m); /* a forward may drop its own module's last other owner */
-    fa_tensor *result = m->type->forward(m, inputs, ninputs);
+    fa_tensor *result = fai_is_plain(m) ? m->type->forward(m, inputs, ninputs) : fai_other_face.call(m, (void *const *)inputs, ninputs);
     if (!result && !fa_failed()) fai_fail(FA_ERR_FOREIGN, m->type->name, "forward returned NULL without an error");
     fai_unref(m);
     return fai_return(result);

@@ -13,21 +13,55 @@ typedef struct fai_entry {
     char *name;
     fai_entry_kind kind;
     bool persistent;
+    bool gone;           /* a layer's own that was taken away: it keeps its place, and nobody finds it */
     void *object;        /* fa_tensor or fa_module; NULL keeps its place */
 } fai_entry;
+
+/* An argument of a row's layer, for those who set it by name. */
+typedef enum fai_argument_kind {
+    FAI_ARGUMENT_INT, FAI_ARGUMENT_FLOAT, FAI_ARGUMENT_OPTIONAL_FLOAT, FAI_ARGUMENT_BOOL, FAI_ARGUMENT_WORD, FAI_ARGUMENT_SHAPE,
+    FAI_ARGUMENT_FACTORS, FAI_ARGUMENT_TENSOR
+} fai_argument_kind;
+typedef struct fai_layer_argument {
+    const char *name;
+    uint8_t kind, sides;
+    bool expand, required;
+    uint16_t place;      /* in the arguments; of a tensor: which of the tensors that build takes */
+    double number;       /* its default */
+    const char *text;
+    const char *const *words; /* of a word: what it may be */
+} fai_layer_argument;
+typedef struct fai_layer {
+    const fa_module_type *type;
+    size_t bytes;        /* of its arguments */
+    int narguments, ninputs;
+    bool writes;         /* it can write over its input: fa_module.inplace */
+    const fai_layer_argument *arguments;
+    /* Checks the arguments, which lie in m->data, completes them, adds parameters and buffers. False after an error. */
+    bool (*build)(fa_module *m, fa_tensor *const *tensors);
+    const char *op;      /* what its forward calls */
+} fai_layer;
+extern const fai_layer fai_layers[FAI_LAYER_COUNT];
 
 struct fa_module {
     fai_object object;
     const fa_module_type *type;
     fai_entry *entries;
     int nentries, room;
+    int nslots;          /* the first entries, which the layer's forward reads by number */
     bool training;
+    bool inplace;        /* of layers that can: writes over its input */
+    bool hooked, detour, own_forward; /* Python's: somebody listens; forward goes another way; so says the object itself */
+    const fai_layer *layer; /* of a row's layer */
     void *data;          /* of a row's layer: its arguments, data_bytes long */
     size_t data_bytes;
     void *host;          /* Python's: hooks and the like */
+    void *vectorcall;    /* Python's: how it is called */
 };
 
 static inline fa_tensor *fai_slot(const fa_module *m, int i) { return m->entries[i].object; }
+/* Nobody changed what the module does when it is called: its type's forward is all. */
+static inline bool fai_is_plain(const fa_module *m) { return !m->object.type || fai_other_face.plain(m); }
 
 /* ---- module.c ---- */
 fa_module *fai_module_make(const fa_module_type *type, size_t data_bytes); /* data zeroed; in the scope */
@@ -36,6 +70,9 @@ bool fai_module_init(fa_module *m, const fa_module_type *type, size_t data_bytes
 void fai_module_clear(fa_module *m);
 fai_entry *fai_find_entry(const fa_module *m, const char *name, size_t length);
 bool fai_module_check(const char *op, const fa_module *m);
+/* Puts object under name without asking what it is: a new entry at the end, or the old one's place. */
+bool fai_module_set(fa_module *m, const char *op, const char *name, fai_entry_kind kind, bool persistent, void *object);
+void fai_module_unset(fa_module *m, fai_entry *entry); /* takes the entry away */
 
 /* Calls visit for every tensor entry below m, own first, with its dotted path; stops at false. */
 typedef bool fai_visit(void *context, const char *path, fa_module *owner, fai_entry *entry);
@@ -54,11 +91,14 @@ static inline fa_tensor *fai_layer_input(const fa_module *m, fa_tensor *const *i
 }
 /* One number or as many as there are sides; expand: one becomes that many. */
 bool fai_layer_sides(const char *layer, const char *argument, fa_shape *given, int sides, bool expand);
-bool fai_layer_word(const char *layer, const char *argument, const char **word, const char *const *words); /* becomes one of words */
 int64_t fai_layer_least(fa_shape shape);              /* the smallest number */
 bool fai_layer_is(fa_shape shape, int64_t value);     /* all numbers are value */
 bool fai_layer_refuse(const char *layer, const char *format, ...) FA_PRINTF(2, 3); /* a ValueError; returns false */
+fa_module *fai_layer_make(int layer);                 /* by number: with room for its arguments; in the scope */
 fa_module *fai_layer_done(fa_module *m, bool ok);     /* m, or NULL and m given back */
+void fai_layer_blank(bool on);                        /* this thread's layers are built without values: theirs come from elsewhere */
+void fai_layer_dtype(fa_dtype dtype);                 /* of the parameters that this thread's layers are built with; 0: the default */
+bool fai_layer_word(const char *layer, const char *argument, const char **word, const char *const *words); /* becomes one of words */
 fa_tensor *fai_batch_norm_layer(fa_module *m, fa_tensor *x);
 fa_tensor *fai_instance_norm_layer(fa_module *m, fa_tensor *x);
 fa_tensor *fai_dropout_channels_layer(fa_module *m, fa_tensor *x);

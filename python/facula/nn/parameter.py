@@ -1,0 +1,48 @@
+"""Parameter and its kin."""
+from .._C import Parameter, Tensor, empty
+
+__all__ = ["Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer", "is_lazy"]
+
+
+class _IsBuffer(type):
+    def __instancecheck__(self, instance):
+        return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+
+
+class Buffer(metaclass=_IsBuffer):
+    """Buffer(data=None, *, persistent=True): a tensor that a module takes as a buffer when it is assigned."""
+
+    def __new__(cls, data=None, *, persistent=True):
+        t = empty(0) if data is None else data.detach().requires_grad_(data.requires_grad)
+        t.persistent = persistent
+        t._is_buffer = True
+        return t
+
+
+class _Lazy(type(Tensor)):
+    def __instancecheck__(self, instance):
+        return getattr(instance, "_is_uninitialized", None) == self.__name__
+
+
+class UninitializedParameter(metaclass=_Lazy):
+    """A parameter whose size comes with the first input: nn.LazyLinear and its kin make it."""
+
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        return _lazy(Parameter(empty(0, device=device, dtype=dtype), requires_grad), cls.__name__)
+
+
+class UninitializedBuffer(metaclass=_Lazy):
+    """A buffer whose size comes with the first input."""
+
+    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+        return _lazy(empty(0, device=device, dtype=dtype), cls.__name__)
+
+
+def _lazy(tensor, kind):
+    tensor._is_uninitialized = kind
+    return tensor
+
+
+def is_lazy(tensor):
+    """Its size is not known yet."""
+    return getattr(tensor, "_is_uninitialized", None) is not None
