@@ -24,6 +24,8 @@ static inline fa_tensor *tensor_of(fai_operand o, const fa_tensor *like)
     return o.tensor ? o.tensor : fa_full_with(FA_SHAPE_0D, o.scalar, FA_TENSOR_OPTIONS(.dtype = (fa_dtype)like->dtype, .device = like->device));
 }
 static inline fa_tensor *set_to(fa_tensor *t, fa_tensor *source) { return fai_set_memory(t, source), t; }
+fa_tensor *resized(fa_tensor *t, fa_shape size);
+fa_tensor *pinned(fa_tensor *t);
 static inline PyObject *answer(bool yes, uint32_t mark)
 {
     fapy_sweep(mark);
@@ -55,6 +57,6 @@ FAPY_DO(view); FAPY_DO(squeeze); FAPY_DO(vstack); FAPY_DO(chunk); FAPY_DO(split)
 FAPY_DO(scatter); FAPY_DO(scatter_in_place); FAPY_DO(dropout); FAPY_DO(embedding); FAPY_DO(conv2d); FAPY_DO(max_pool2d); FAPY_DO(arange); FAPY_DO(randint);
 FAPY_DO(median); FAPY_DO(nanmedian); FAPY_DO(unique); FAPY_DO(unique_consecutive); FAPY_DO(repeat_interleave); FAPY_DO(rot90); FAPY_DO(cartesian_prod);
 FAPY_DO(meshgrid); FAPY_DO(broadcast_tensors); FAPY_DO(tensordot); FAPY_DO(interpolate); FAPY_DO(conv1d); FAPY_DO(conv3d); FAPY_DO(adaptive_avg_pool2d);
-FAPY_DO(normal); FAPY_DO(to); FAPY_DO(cuda); FAPY_DO(type);
+FAPY_DO(normal); FAPY_DO(einsum); FAPY_DO(to); FAPY_DO(cuda); FAPY_DO(type);
 
 #endif

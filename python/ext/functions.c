@@ -483,6 +483,41 @@ FAPY_DO(tensordot)
     return fapy_take(fa_tensordot(v[0].as.t, v[1].as.t, a, b), mark);
 }
 
+FAPY_DO(einsum)
+{
+    fapy_tensors ts;
+    const uint32_t mark = FAPY_MARK;
+    if (!tensors_of("einsum", v[1].as.o, &ts)) return NULL;
+    PyObject *result = fapy_take(fa_einsum(v[0].as.text, ts.at, ts.n), mark);
+    tensors_done(&ts);
+    return result;
+}
+
+/* The first elements of the old memory stay where they are; more of it is made where it is needed. */
+fa_tensor *resized(fa_tensor *t, fa_shape size)
+{
+    if (FAI_HAS(t, FAI_REQUIRES_GRAD) || t->node) return fai_fail(FA_ERR_RUNTIME, "resize_", "cannot resize variables that require grad");
+    FA_NO_GRAD;
+    fa_tensor *flat = fa_empty_with(size, FA_TENSOR_OPTIONS(.dtype = (fa_dtype)t->dtype, .device = t->device));
+    if (!flat) return NULL;
+    const size_t item = fa_dtype_size((fa_dtype)t->dtype), there = t->buffer->bytes - (size_t)t->offset * item, wanted = (size_t)flat->numel * item;
+    if (wanted <= there) {
+        fa_tensor *view = fai_view("resize_", t, size.ndim, size.dim, flat->stride, t->offset);
+        return view ? fai_set_memory(t, view), t : NULL;
+    }
+    if (there && !fai_copy_within(flat->buffer, 0, t->buffer, (size_t)t->offset * item, there, "resize_")) return NULL;
+    fai_set_memory(t, flat);
+    return t;
+}
+
+/* Where there is no device, torch's sentence; else the CPU's memory serves as it is: copies to devices are staged by the queue. */
+fa_tensor *pinned(fa_tensor *t)
+{
+    fa_device device = FA_CUDA(-1);
+    if (!fai_on_cpu(t)) return fai_fail(FA_ERR_RUNTIME, "pin_memory", "cannot pin 'torch.%s.Tensor' only dense CPU tensors can be pinned", fa_device_text(fa_device_of_type(t->device.type, -1)));
+    return fai_device_resolve(&device, "pin_memory") ? t : NULL;
+}
+
 /* ---- indexing ---- */
 
 FAPY_DO(nonzero)

@@ -334,6 +334,28 @@ static PyObject *ask_is_contiguous(PyObject *self, PyObject *const *args, Py_ssi
     return PyBool_FromLong(fa_is_contiguous(T(self)));
 }
 
+/* Methods whose work is done in Python: facula.storage.<name>(self). */
+static PyObject *in_python(const char *name, PyObject *self)
+{
+    PyObject *module = PyImport_ImportModule("facula.storage"), *result = module ? PyObject_CallMethod(module, name, "O", self) : NULL;
+    Py_XDECREF(module);
+    return result;
+}
+static PyObject *tensor_storage(PyObject *self, PyObject *unused) { (void)unused; return in_python("TypedStorage", self); }
+static PyObject *tensor_untyped_storage(PyObject *self, PyObject *unused) { (void)unused; return in_python("UntypedStorage", self); }
+
+/* All of the memory as bytes in a row. */
+static PyObject *tensor_bytes(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *t = T(self);
+    const int64_t size = (int64_t)t->buffer->bytes, stride = 1;
+    fa_tensor *r = fai_view("storage", t, 1, &size, &stride, 0);
+    if (r) r->dtype = FA_UINT8;
+    return fapy_take(r, mark);
+}
+
 static PyObject *tensor_dir(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -359,6 +381,9 @@ static PyMethodDef own_methods[] = {
     {"is_contiguous", (PyCFunction)(void (*)(void))ask_is_contiguous, METH_FASTCALL | METH_KEYWORDS, "is_contiguous(memory_format=None)\n--\n\nElements lie in C order without gaps."},
     {"item", tensor_item, METH_NOARGS, "item()\n--\n\nThe only element, as a Python number; waits for the device."},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists of Python numbers."},
+    {"storage", tensor_storage, METH_NOARGS, "storage()\n--\n\nIts memory as a row of elements."},
+    {"untyped_storage", tensor_untyped_storage, METH_NOARGS, "untyped_storage()\n--\n\nIts memory as a row of bytes."},
+    {"_bytes", tensor_bytes, METH_NOARGS, NULL},
     {"__format__", tensor_format, METH_O, NULL},
     {"__dir__", tensor_dir, METH_NOARGS, NULL},
     {0}};

@@ -3,7 +3,10 @@ from .. import _C
 from .._C import AcceleratorError, OutOfMemoryError
 from .._device_module import make as _make
 
+from .. import _types
+
 globals().update(_make("cuda"))
+globals().update(_types.old_types(f"{_C._names}.cuda", "cuda"))
 CudaError = AcceleratorError
 
 
