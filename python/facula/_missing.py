@@ -63,7 +63,7 @@ def message(module, name, known=()):
     path = (module + "." + name).partition(".")[2]
     words = [f"module '{module}' has no attribute '{name}': {module}.{name} is not in Facula."]
     said = status(path)
-    near = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 3, 0.7)
+    near = difflib.get_close_matches(name, [k for k in known if not k.startswith("_") and k != name], 3, 0.7)
     if said:
         words.append(said)
     if near:
@@ -77,7 +77,11 @@ def attribute_of(module, lazy=()):
     """A module's __getattr__: modules below it in `lazy` are imported when first asked for; the rest is not there."""
     def __getattr__(name):
         if name in lazy:
-            return importlib.import_module(module + "." + name)
+            try:
+                return importlib.import_module(module + "." + name)
+            except ModuleNotFoundError as e:
+                if e.name.partition(".")[2] != (module + "." + name).partition(".")[2]:
+                    raise
         if name.startswith("__") and name.endswith("__"):  # Python's own questions (__wrapped__, __path__ ...) get a short no
             raise AttributeError(f"module '{module}' has no attribute '{name}'")
         raise AttributeError(message(module, name, [*vars(sys.modules[module]), *lazy]))
