@@ -33,7 +33,7 @@ all:
 # ---- Generated files: made before this Makefile is read to its end, so that the wildcards below see them ---------------
 # Files whose text did not change keep their date: a change to one row rebuilds what it touches and no more.
 GENERATORS := $(sort $(wildcard tools/gen_*.py))
-GENERATED_FROM := $(wildcard tools/*.py src/*/*.tab kernels/*.h kernels/*.tab)
+GENERATED_FROM := $(wildcard tools/*.py src/*/*.tab python/*.tab kernels/*.h kernels/*.tab)
 HAVE_PYTHON := $(shell command -v python3)
 ifneq ($(filter-out $(FRONT),$(or $(MAKECMDGOALS),all)),)
 -include $(B)/generated.mk
