@@ -52,6 +52,114 @@ FA_API fa_adam_options fa_adamw_defaults(void);
 #define fa_adamw_of(parameters, n, ...) fa_adamw_of_with((parameters), (n), &FA_OPTIONS(fa_adam_options, FA_ADAMW_DEFAULTS, __VA_ARGS__))
 #endif
 
+/* Others, with PyTorch's options under its names; pairs as betas, etas and step_sizes are two numbers here. */
+typedef struct fa_rmsprop_options {
+    size_t struct_size;
+    double lr, alpha, eps, weight_decay, momentum;
+    bool centered, maximize;
+} fa_rmsprop_options;
+#define FA_RMSPROP_DEFAULTS .lr = 1e-2, .alpha = 0.99, .eps = 1e-8
+
+typedef struct fa_adagrad_options {
+    size_t struct_size;
+    double lr, lr_decay, weight_decay, initial_accumulator_value, eps;
+    bool maximize;
+} fa_adagrad_options;
+#define FA_ADAGRAD_DEFAULTS .lr = 1e-2, .eps = 1e-10
+
+typedef struct fa_adadelta_options {
+    size_t struct_size;
+    double lr, rho, eps, weight_decay;
+    bool maximize;
+} fa_adadelta_options;
+#define FA_ADADELTA_DEFAULTS .lr = 1.0, .rho = 0.9, .eps = 1e-6
+
+typedef struct fa_adamax_options {
+    size_t struct_size;
+    double lr, beta1, beta2, eps, weight_decay;
+    bool maximize;
+} fa_adamax_options;
+#define FA_ADAMAX_DEFAULTS .lr = 2e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+
+typedef struct fa_nadam_options {
+    size_t struct_size;
+    double lr, beta1, beta2, eps, weight_decay, momentum_decay;
+    bool decoupled_weight_decay, maximize;
+} fa_nadam_options;
+#define FA_NADAM_DEFAULTS .lr = 2e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .momentum_decay = 4e-3
+
+typedef struct fa_radam_options {
+    size_t struct_size;
+    double lr, beta1, beta2, eps, weight_decay;
+    bool decoupled_weight_decay, maximize;
+} fa_radam_options;
+#define FA_RADAM_DEFAULTS .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+
+typedef struct fa_asgd_options {
+    size_t struct_size;
+    double lr, lambd, alpha, t0, weight_decay;
+    bool maximize;
+} fa_asgd_options;
+#define FA_ASGD_DEFAULTS .lr = 1e-2, .lambd = 1e-4, .alpha = 0.75, .t0 = 1e6
+
+typedef struct fa_rprop_options {
+    size_t struct_size;
+    double lr, eta_minus, eta_plus, step_size_min, step_size_max;
+    bool maximize;
+} fa_rprop_options;
+#define FA_RPROP_DEFAULTS .lr = 1e-2, .eta_minus = 0.5, .eta_plus = 1.2, .step_size_min = 1e-6, .step_size_max = 50
+
+FA_API fa_optimizer *fa_rmsprop_with(fa_module *module, const fa_rmsprop_options *options);
+FA_API fa_optimizer *fa_rmsprop_of_with(fa_tensor *const *parameters, int n, const fa_rmsprop_options *options);
+FA_API fa_rmsprop_options fa_rmsprop_defaults(void);
+FA_API fa_optimizer *fa_adagrad_with(fa_module *module, const fa_adagrad_options *options);
+FA_API fa_optimizer *fa_adagrad_of_with(fa_tensor *const *parameters, int n, const fa_adagrad_options *options);
+FA_API fa_adagrad_options fa_adagrad_defaults(void);
+FA_API fa_optimizer *fa_adadelta_with(fa_module *module, const fa_adadelta_options *options);
+FA_API fa_optimizer *fa_adadelta_of_with(fa_tensor *const *parameters, int n, const fa_adadelta_options *options);
+FA_API fa_adadelta_options fa_adadelta_defaults(void);
+FA_API fa_optimizer *fa_adamax_with(fa_module *module, const fa_adamax_options *options);
+FA_API fa_optimizer *fa_adamax_of_with(fa_tensor *const *parameters, int n, const fa_adamax_options *options);
+FA_API fa_adamax_options fa_adamax_defaults(void);
+FA_API fa_optimizer *fa_nadam_with(fa_module *module, const fa_nadam_options *options);
+FA_API fa_optimizer *fa_nadam_of_with(fa_tensor *const *parameters, int n, const fa_nadam_options *options);
+FA_API fa_nadam_options fa_nadam_defaults(void);
+FA_API fa_optimizer *fa_radam_with(fa_module *module, const fa_radam_options *options);
+FA_API fa_optimizer *fa_radam_of_with(fa_tensor *const *parameters, int n, const fa_radam_options *options);
+FA_API fa_radam_options fa_radam_defaults(void);
+FA_API fa_optimizer *fa_asgd_with(fa_module *module, const fa_asgd_options *options);
+FA_API fa_optimizer *fa_asgd_of_with(fa_tensor *const *parameters, int n, const fa_asgd_options *options);
+FA_API fa_asgd_options fa_asgd_defaults(void);
+FA_API fa_optimizer *fa_rprop_with(fa_module *module, const fa_rprop_options *options);
+FA_API fa_optimizer *fa_rprop_of_with(fa_tensor *const *parameters, int n, const fa_rprop_options *options);
+FA_API fa_rprop_options fa_rprop_defaults(void);
+#ifndef __cplusplus
+#define fa_rmsprop(module, ...) fa_rmsprop_with((module), &FA_OPTIONS(fa_rmsprop_options, FA_RMSPROP_DEFAULTS, __VA_ARGS__))
+#define fa_rmsprop_of(parameters, n, ...) \
+    fa_rmsprop_of_with((parameters), (n), &FA_OPTIONS(fa_rmsprop_options, FA_RMSPROP_DEFAULTS, __VA_ARGS__))
+#define fa_adagrad(module, ...) fa_adagrad_with((module), &FA_OPTIONS(fa_adagrad_options, FA_ADAGRAD_DEFAULTS, __VA_ARGS__))
+#define fa_adagrad_of(parameters, n, ...) \
+    fa_adagrad_of_with((parameters), (n), &FA_OPTIONS(fa_adagrad_options, FA_ADAGRAD_DEFAULTS, __VA_ARGS__))
+#define fa_adadelta(module, ...) fa_adadelta_with((module), &FA_OPTIONS(fa_adadelta_options, FA_ADADELTA_DEFAULTS, __VA_ARGS__))
+#define fa_adadelta_of(parameters, n, ...) \
+    fa_adadelta_of_with((parameters), (n), &FA_OPTIONS(fa_adadelta_options, FA_ADADELTA_DEFAULTS, __VA_ARGS__))
+#define fa_adamax(module, ...) fa_adamax_with((module), &FA_OPTIONS(fa_adamax_options, FA_ADAMAX_DEFAULTS, __VA_ARGS__))
+#define fa_adamax_of(parameters, n, ...) \
+    fa_adamax_of_with((parameters), (n), &FA_OPTIONS(fa_adamax_options, FA_ADAMAX_DEFAULTS, __VA_ARGS__))
+#define fa_nadam(module, ...) fa_nadam_with((module), &FA_OPTIONS(fa_nadam_options, FA_NADAM_DEFAULTS, __VA_ARGS__))
+#define fa_nadam_of(parameters, n, ...) \
+    fa_nadam_of_with((parameters), (n), &FA_OPTIONS(fa_nadam_options, FA_NADAM_DEFAULTS, __VA_ARGS__))
+#define fa_radam(module, ...) fa_radam_with((module), &FA_OPTIONS(fa_radam_options, FA_RADAM_DEFAULTS, __VA_ARGS__))
+#define fa_radam_of(parameters, n, ...) \
+    fa_radam_of_with((parameters), (n), &FA_OPTIONS(fa_radam_options, FA_RADAM_DEFAULTS, __VA_ARGS__))
+#define fa_asgd(module, ...) fa_asgd_with((module), &FA_OPTIONS(fa_asgd_options, FA_ASGD_DEFAULTS, __VA_ARGS__))
+#define fa_asgd_of(parameters, n, ...) \
+    fa_asgd_of_with((parameters), (n), &FA_OPTIONS(fa_asgd_options, FA_ASGD_DEFAULTS, __VA_ARGS__))
+#define fa_rprop(module, ...) fa_rprop_with((module), &FA_OPTIONS(fa_rprop_options, FA_RPROP_DEFAULTS, __VA_ARGS__))
+#define fa_rprop_of(parameters, n, ...) \
+    fa_rprop_of_with((parameters), (n), &FA_OPTIONS(fa_rprop_options, FA_RPROP_DEFAULTS, __VA_ARGS__))
+#endif
+
 /* One more group with the first group's options; change them by fa_set_option. Returns its number, -1 after an error. */
 FA_API int fa_add_group(fa_optimizer *optimizer, fa_tensor *const *parameters, int n);
 FA_API int fa_group_count(const fa_optimizer *optimizer);

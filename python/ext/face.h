@@ -126,6 +126,9 @@ void fapy_track(PyObject *tensor);       /* the collector looks at it from now o
 extern PyMethodDef fapy_array_methods[], fapy_array_functions[]; /* array.c: NumPy, the buffer protocol, DLPack */
 fa_tensor *fapy_from_buffer(PyObject *o); /* shares the memory of an array; NULL without an error: no array */
 
+extern PyMethodDef fapy_serialize_functions[]; /* serialize.c: checkpoints and other files */
+bool fapy_optim_set_up(PyObject *module);      /* optim.c */
+
 /* ---- generated from python/torch.tab and the tables of rows ---- */
 extern PyMethodDef fapy_functions[], fapy_methods[], fapy_nn_functions[];
 

@@ -237,7 +237,7 @@ def get_device_module(device=None):
 
 
 from . import accelerator, amp, autograd, backends, cuda, mps, npu, opencl, testing, version, xpu
-from .autograd.functional import jacobian as _jacobian
+from .serialization import load, save
 from .amp import autocast
 from . import _missing
 from ._missing import compile
@@ -249,5 +249,5 @@ def load_ipython_extension(shell):
     _missing.say_neighbours()
 
 
-__getattr__ = _missing.attribute_of(__name__, ("nn", "optim", "utils", "random", "storage", "distributions", "linalg", "fft", "special", "multiprocessing", "jit", "serialization"))
+__getattr__ = _missing.attribute_of(__name__, ("nn", "optim", "utils", "io", "random", "storage", "distributions", "linalg", "fft", "special", "multiprocessing", "jit", "serialization"))
 _missing.install()

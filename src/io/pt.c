@@ -78,7 +78,7 @@ static bool find_device(reader *r, const char *location, fa_device *device) {
     *device = r->options.device;
     if (device->type == 0 && r->options.map_location != NULL && !r->options.map_location(r->options.context, location, device))
         return fa_failed() ? false : fai_fail(FA_ERR_FOREIGN, r->file.op, "map_location failed for \"%s\"", location);
-    if (device->type == 0 ? !default_device(r, location, device) : !fai_device_resolve(device, r->file.op)) return false;
+    if (!default_device(r, device->type == 0 ? location : fa_device_text(*device), device)) return false;
     snprintf(r->location, sizeof r->location, "%s", location);
     r->device = *device;
     return true;

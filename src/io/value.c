@@ -22,7 +22,7 @@ bool fai_values_charge(fa_values *s, uint64_t bytes) {
     return fai_fail(
         FA_ERR_FORMAT, s->op,
         "the values and tensors of the file need more than the limit of %s of memory; if you trust the file, read it with "
-        "a higher limit (fa_pt_options.limit)",
+        "a higher limit (fa_pt_options.limit; in Python torch.serialization.set_load_limit)",
         limit);
 }
 

@@ -8,7 +8,7 @@
 #include "../autograd/autograd.h"
 #include <fa_optim.h>
 
-enum { FAI_RULE_OPTIONS = 8, FAI_RULE_STATES = 3, FAI_RULE_TABLES = 2 + FAI_RULE_STATES };
+enum { FAI_RULE_OPTIONS = 8, FAI_RULE_STATES = 3, FAI_RULE_KEPT = 2, FAI_RULE_TABLES = 2 + FAI_RULE_STATES };
 
 typedef struct fai_rule {
     const char *name;                     /* "Adam" */
@@ -16,17 +16,27 @@ typedef struct fai_rule {
     const char *option[FAI_RULE_OPTIONS]; /* names, in the order of an array of options; NULL after the last */
     int widest;                           /* the row with all states that may be there: FAI_UPDATE_... */
     bool ages;                            /* the numbers of a step depend on how many there were, not only on the first */
+    bool counts;                          /* PyTorch's state has the number of steps too, as "step" */
     bool (*check)(const char *op, const double *option);
     int (*row)(const double *option);
-    void (*numbers)(int row, const double *option, int64_t steps, double *f); /* the row's hyper numbers; steps: made before */
+    /* The row's hyper numbers; steps: made before. */
+    void (*numbers)(int row, const double *option, int64_t steps, const double *kept, double *f);
+    double (*initial)(int state, const double *option); /* what fills a state of the widest row at first; NULL: 0 */
+    /* Numbers that depend on the options of all steps before, and so are kept for each parameter, rounded to float32 as in PyTorch:
+     * their names, what they begin with, and what they become after a step. */
+    const char *kept[FAI_RULE_KEPT];
+    void (*begin)(const double *option, double *kept);
+    void (*advance)(const double *option, int64_t steps, double *kept);
 } fai_rule;
-extern const fai_rule fai_rule_sgd, fai_rule_adam, fai_rule_adamw;
+extern const fai_rule fai_rule_sgd, fai_rule_adam, fai_rule_adamw, fai_rule_rmsprop, fai_rule_adagrad, fai_rule_adadelta, fai_rule_adamax,
+    fai_rule_nadam, fai_rule_radam, fai_rule_asgd, fai_rule_rprop;
 
 /* A parameter and what is kept for it. States are contiguous, on the parameter's device, in its dtype. */
 typedef struct fai_trained {
     fa_tensor *p;
     fa_tensor *state[FAI_RULE_STATES]; /* in the order of the widest row; NULL until they are needed */
-    int64_t steps;                     /* made with states: 0 means that what states hold is not meant yet */
+    int64_t steps;                     /* made with states */
+    double kept[FAI_RULE_KEPT];
     fa_tensor *work;                   /* within a step: the copy in C order that is updated instead of p */
 } fai_trained;
 
@@ -35,6 +45,7 @@ typedef struct fai_batch {
     fa_device device;
     fa_dtype dtype;
     int64_t age;
+    double kept[FAI_RULE_KEPT];
     int count, *member;                /* numbers of parameters in the group */
     fa_table_entry *entries;           /* FAI_RULE_TABLES tables, each with room for the group; on the host */
     fa_tensor *table[FAI_RULE_TABLES]; /* the same, where the kernel finds them */
@@ -62,9 +73,19 @@ struct fa_optimizer {
 /* ---- optimizer.c ---- */
 fa_optimizer *fai_optimizer_of(const fai_rule *rule, fa_tensor *const *parameters, int n, const double *option);
 fa_optimizer *fai_optimizer_over(const fai_rule *rule, fa_module *module, const double *option);
+fa_optimizer *fai_optimizer_new(const fai_rule *rule); /* without groups; belongs to the scope */
+/* One more group, which may be empty; parameters are not checked. */
+bool fai_optimizer_add(fa_optimizer *o, fa_tensor *const *parameters, int n, const double *option);
 bool fai_optimizer_check(const char *op, const fa_optimizer *o); /* not NULL; an error unless one is pending */
 int fai_rule_option(const fai_rule *rule, const char *name);     /* its number, or -1 */
+/* Options that PyTorch has in pairs: "betas" for beta1 and beta2. The option's place in it, or -1: it stands for itself. */
+int fai_rule_pair(const char *option, const char **pair);
+void fai_rule_slots(const fai_rule *rule, int row, int slot[FAI_RULE_STATES]); /* where a parameter keeps the row's states */
 static inline int fai_rule_states(const fai_rule *rule) { return fai_updates[rule->widest].nstate; }
+
+/* ---- rules.c: checks that rules have in common. NaN is no number either. ---- */
+bool fai_at_least_0(const char *op, const char *words, const char *option, double value);
+bool fai_check_beta(const char *op, int i, double beta);
 
 /* ---- step.c ---- */
 void fai_batch_free(fai_batch *batch, int room);

@@ -81,36 +81,49 @@ static bool fill_group(const char *op, fai_group *g, fa_tensor *const *parameter
     if (count < n)
         fai_warn(op, "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; see "
                      "github.com/pytorch/pytorch/issues/40967 for more information");
-    g->trained = fai_calloc(FAI_TAG_OBJECT, (size_t)count * sizeof *g->trained);
-    if (!g->trained) return fai_fail_memory(op, (size_t)count * sizeof *g->trained);
+    g->trained = count ? fai_calloc(FAI_TAG_OBJECT, (size_t)count * sizeof *g->trained) : NULL;
+    if (count && !g->trained) return fai_fail_memory(op, (size_t)count * sizeof *g->trained);
     for (int i = 0; i < n; i++)
         if (!is_trained(g->trained, g->n, parameters[i])) g->trained[g->n++].p = fai_ref(parameters[i]);
     return true;
 }
 
-static bool add_group(const char *op, fa_optimizer *o, fa_tensor *const *parameters, int n, const double *option) {
-    fai_group g = {.initial_lr = NAN};
-    if (!check_parameters(op, o, parameters, n) || !fill_group(op, &g, parameters, n)) return false;
-    memcpy(g.option, option, sizeof g.option);
-    const size_t old = (size_t)o->ngroups * sizeof g;
-    fai_group *groups = fai_realloc(FAI_TAG_OBJECT, o->groups, old, old + sizeof g);
+static bool append_group(const char *op, fa_optimizer *o, fai_group *g, const double *option) {
+    memcpy(g->option, option, sizeof g->option);
+    const size_t old = (size_t)o->ngroups * sizeof *g;
+    fai_group *groups = fai_realloc(FAI_TAG_OBJECT, o->groups, old, old + sizeof *g);
     if (!groups) {
-        free_group(&g);
-        return fai_fail_memory(op, old + sizeof g);
+        free_group(g);
+        return fai_fail_memory(op, old + sizeof *g);
     }
     o->groups = groups;
-    o->groups[o->ngroups++] = g;
+    o->groups[o->ngroups++] = *g;
     return true;
 }
 
-fa_optimizer *fai_optimizer_of(const fai_rule *rule, fa_tensor *const *parameters, int n, const double *option) {
-    if (!rule->check(rule->op, option)) return NULL;
+static bool add_group(const char *op, fa_optimizer *o, fa_tensor *const *parameters, int n, const double *option) {
+    fai_group g = {.initial_lr = NAN};
+    return check_parameters(op, o, parameters, n) && fill_group(op, &g, parameters, n) && append_group(op, o, &g, option);
+}
+
+fa_optimizer *fai_optimizer_new(const fai_rule *rule) {
     fa_optimizer *o = fai_calloc(FAI_TAG_OBJECT, sizeof *o);
     if (!o) return fai_fail_memory(rule->op, sizeof *o);
     fai_object_init(o, FAI_OPTIMIZER);
     o->rule = rule;
-    if (!add_group(rule->op, o, parameters, n, option)) return fai_unref(o), NULL;
     return fai_scope_add(o, rule->op) ? o : NULL;
+}
+
+bool fai_optimizer_add(fa_optimizer *o, fa_tensor *const *parameters, int n, const double *option) {
+    fai_group g = {.initial_lr = NAN};
+    return fill_group(o->rule->op, &g, parameters, n) && append_group(o->rule->op, o, &g, option);
+}
+
+fa_optimizer *fai_optimizer_of(const fai_rule *rule, fa_tensor *const *parameters, int n, const double *option) {
+    fa_optimizer *o = rule->check(rule->op, option) ? fai_optimizer_new(rule) : NULL;
+    if (o && add_group(rule->op, o, parameters, n, option)) return o;
+    fa_drop(o);
+    return NULL;
 }
 
 fa_optimizer *fai_optimizer_over(const fai_rule *rule, fa_module *module, const double *option) {
@@ -136,6 +149,27 @@ int fa_add_group(fa_optimizer *o, fa_tensor *const *parameters, int n) {
 }
 
 int fa_group_count(const fa_optimizer *o) { return o ? o->ngroups : 0; }
+
+int fai_rule_pair(const char *option, const char **pair) {
+    static const struct {
+        const char *option, *pair;
+        int part;
+    } pairs[] = {{"beta1", "betas", 0},        {"beta2", "betas", 1},        {"eta_minus", "etas", 0}, {"eta_plus", "etas", 1},
+                 {"step_size_min", "step_sizes", 0}, {"step_size_max", "step_sizes", 1}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (strcmp(option, pairs[i].option) != 0) continue;
+        *pair = pairs[i].pair;
+        return pairs[i].part;
+    }
+    return -1;
+}
+
+void fai_rule_slots(const fai_rule *rule, int row, int slot[FAI_RULE_STATES]) {
+    for (int k = 0, at = 0; k < fai_updates[row].nstate; k++, at = 0) {
+        while (strcmp(fai_updates[rule->widest].state[at], fai_updates[row].state[k]) != 0) at++;
+        slot[k] = at;
+    }
+}
 
 /* ---- options ---- */
 

@@ -16,7 +16,7 @@ fa_adam_options fa_adam_defaults(void) { return (fa_adam_options){.struct_size =
 fa_adam_options fa_adamw_defaults(void) { return (fa_adam_options){.struct_size = sizeof(fa_adam_options), FA_ADAMW_DEFAULTS}; }
 
 /* NaN is not allowed either. */
-static bool at_least_0(const char *op, const char *words, const char *option, double value) {
+bool fai_at_least_0(const char *op, const char *words, const char *option, double value) {
     if (value >= 0) return true;
     return fai_fail(FA_ERR_VALUE, op, "Invalid %s: %g. The option %s must be a number that is not negative.", words, value,
                     option);
@@ -27,8 +27,8 @@ static bool at_least_0(const char *op, const char *words, const char *option, do
 enum { SGD_LR, SGD_MOMENTUM, SGD_DAMPENING, SGD_WEIGHT_DECAY, SGD_NESTEROV, SGD_MAXIMIZE };
 
 static bool check_sgd(const char *op, const double *o) {
-    if (!at_least_0(op, "learning rate", "lr", o[SGD_LR]) || !at_least_0(op, "momentum value", "momentum", o[SGD_MOMENTUM]) ||
-        !at_least_0(op, "weight_decay value", "weight_decay", o[SGD_WEIGHT_DECAY]))
+    if (!fai_at_least_0(op, "learning rate", "lr", o[SGD_LR]) || !fai_at_least_0(op, "momentum value", "momentum", o[SGD_MOMENTUM]) ||
+        !fai_at_least_0(op, "weight_decay value", "weight_decay", o[SGD_WEIGHT_DECAY]))
         return false;
     if (o[SGD_NESTEROV] != 0 && (o[SGD_MOMENTUM] <= 0 || o[SGD_DAMPENING] != 0))
         return fai_fail(FA_ERR_VALUE, op,
@@ -41,7 +41,8 @@ static bool check_sgd(const char *op, const double *o) {
 static int row_of_sgd(const double *o) { return o[SGD_MOMENTUM] != 0 ? FAI_UPDATE_sgd_momentum : FAI_UPDATE_sgd; }
 
 /* lr, weight_decay, maximize, then with momentum: momentum, one_minus_dampening, nesterov, first */
-static void numbers_of_sgd(int row, const double *o, int64_t steps, double *f) {
+static void numbers_of_sgd(int row, const double *o, int64_t steps, const double *kept, double *f) {
+    (void)kept;
     f[0] = o[SGD_LR], f[1] = o[SGD_WEIGHT_DECAY], f[2] = o[SGD_MAXIMIZE];
     if (row != FAI_UPDATE_sgd_momentum) return;
     f[3] = o[SGD_MOMENTUM], f[4] = 1 - o[SGD_DAMPENING], f[5] = o[SGD_NESTEROV], f[6] = steps == 0;
@@ -78,23 +79,24 @@ fa_optimizer *fa_sgd_of_with(fa_tensor *const *parameters, int n, const fa_sgd_o
 
 enum { ADAM_LR, ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAM_WEIGHT_DECAY, ADAM_AMSGRAD, ADAM_MAXIMIZE };
 
-static bool check_beta(const char *op, int i, double beta) {
+bool fai_check_beta(const char *op, int i, double beta) {
     if (beta >= 0 && beta < 1) return true;
     return fai_fail(FA_ERR_VALUE, op, "Invalid beta parameter at index %d: %.*f. The option beta%d must lie in [0, 1).", i,
                     beta == floor(beta) ? 1 : 6, beta, i + 1);
 }
 
 static bool check_adam(const char *op, const double *o) {
-    return at_least_0(op, "learning rate", "lr", o[ADAM_LR]) && at_least_0(op, "epsilon value", "eps", o[ADAM_EPS]) &&
-           check_beta(op, 0, o[ADAM_BETA1]) && check_beta(op, 1, o[ADAM_BETA2]) &&
-           at_least_0(op, "weight_decay value", "weight_decay", o[ADAM_WEIGHT_DECAY]);
+    return fai_at_least_0(op, "learning rate", "lr", o[ADAM_LR]) && fai_at_least_0(op, "epsilon value", "eps", o[ADAM_EPS]) &&
+           fai_check_beta(op, 0, o[ADAM_BETA1]) && fai_check_beta(op, 1, o[ADAM_BETA2]) &&
+           fai_at_least_0(op, "weight_decay value", "weight_decay", o[ADAM_WEIGHT_DECAY]);
 }
 
 static int row_of_adam(const double *o) { return o[ADAM_AMSGRAD] != 0 ? FAI_UPDATE_adam_amsgrad : FAI_UPDATE_adam; }
 static int row_of_adamw(const double *o) { return o[ADAM_AMSGRAD] != 0 ? FAI_UPDATE_adamw_amsgrad : FAI_UPDATE_adamw; }
 
 /* step_size, weight_decay or decay, maximize, one_minus_beta1, beta2, one_minus_beta2, eps, bias_correction2_sqrt */
-static void numbers_of_adam(int row, const double *o, int64_t steps, double *f) {
+static void numbers_of_adam(int row, const double *o, int64_t steps, const double *kept, double *f) {
+    (void)kept;
     const bool decoupled = row == FAI_UPDATE_adamw || row == FAI_UPDATE_adamw_amsgrad;
     const double t = (double)(steps + 1);
     f[0] = o[ADAM_LR] / (1 - pow(o[ADAM_BETA1], t));
@@ -115,6 +117,7 @@ const fai_rule fai_rule_adam = {.name = "Adam",
                                 .option = ADAM_OPTIONS,
                                 .widest = FAI_UPDATE_adam_amsgrad,
                                 .ages = true,
+                                .counts = true,
                                 .check = check_adam,
                                 .row = row_of_adam,
                                 .numbers = numbers_of_adam};
@@ -123,6 +126,7 @@ const fai_rule fai_rule_adamw = {.name = "AdamW",
                                  .option = ADAM_OPTIONS,
                                  .widest = FAI_UPDATE_adamw_amsgrad,
                                  .ages = true,
+                                 .counts = true,
                                  .check = check_adam,
                                  .row = row_of_adamw,
                                  .numbers = numbers_of_adam};

@@ -32,6 +32,10 @@ static bool add_trained(fa_tensors *out, const fai_rule *rule, const fai_trained
         snprintf(name, sizeof name, "%lld.%s", (long long)id, state_name(rule, k));
         if (t->state[k] && !fa_tensors_add(out, name, t->state[k])) return false;
     }
+    for (int k = 0; k < FAI_RULE_KEPT && rule->kept[k]; k++) {
+        snprintf(name, sizeof name, "%lld.%s", (long long)id, rule->kept[k]);
+        if (!add_number(out, name, FA_FLOAT64, &t->kept[k])) return false;
+    }
     snprintf(name, sizeof name, "%lld.step", (long long)id);
     return add_number(out, name, FA_INT64, &t->steps);
 }
@@ -138,21 +142,27 @@ static bool load_trained(loading *l, fai_trained *t, int64_t id) {
         if (!load_state(l, t, k, name)) return false;
         found += t->state[k] != NULL;
     }
+    for (int k = 0; k < FAI_RULE_KEPT && l->rule->kept[k]; k++) {
+        snprintf(name, sizeof name, "%lld.%s", (long long)id, l->rule->kept[k]);
+        if (!read_number(l, name, found > 0, FA_FLOAT64, &t->kept[k])) return false;
+    }
     snprintf(name, sizeof name, "%lld.step", (long long)id);
     if (!read_number(l, name, found > 0, FA_INT64, &t->steps)) return false;
-    if (t->steps >= 0 && (t->steps > 0) == (found > 0)) return true;
+    if (t->steps >= 0 && ((t->steps > 0) == (found > 0) || (l->rule->initial && found > 0))) return true; /* PyTorch's Adagrad has states before the first step */
     return fai_fail(FA_ERR_VALUE, OP_LOAD, "\"%s\" is %lld, but %d states of that parameter are there", name, (long long)t->steps,
                     found);
 }
 
 /* A state that the rule always has must come with the others: a missing one would start anew in silence. */
 static bool check_whole(const loading *l, const fai_group *g, int64_t first) {
-    const int nstate = fai_updates[l->rule->row(g->option)].nstate;
+    const int row = l->rule->row(g->option), nstate = fai_updates[row].nstate;
+    int slot[FAI_RULE_STATES];
+    fai_rule_slots(l->rule, row, slot);
     for (int i = 0; i < g->n; i++)
         for (int k = 0; k < nstate && g->trained[i].steps > 0; k++)
-            if (!g->trained[i].state[k])
+            if (!g->trained[i].state[slot[k]])
                 return fai_fail(FA_ERR_KEY, OP_LOAD, "\"%lld.%s\" is missing: a part of the state was lost",
-                                (long long)(first + i), state_name(l->rule, k));
+                                (long long)(first + i), state_name(l->rule, slot[k]));
     return true;
 }
 

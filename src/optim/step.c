@@ -58,10 +58,13 @@ static fai_batch *new_batch(fai_group *g) {
 }
 
 /* The batch of this step for p, begun if p is its first member. */
-static fai_batch *batch_for(fai_group *g, const fa_tensor *p, int64_t age) {
+static fai_batch *batch_for(fai_group *g, const fai_trained *t, int64_t age) {
+    const fa_tensor *p = t->p;
     for (int i = 0; i < g->used; i++) {
         fai_batch *b = g->batches[i];
-        if (b->age == age && b->dtype == (fa_dtype)p->dtype && fa_device_equal(b->device, p->device)) return b;
+        if (b->age == age && b->dtype == (fa_dtype)p->dtype && fa_device_equal(b->device, p->device) &&
+            memcmp(b->kept, t->kept, sizeof b->kept) == 0)
+            return b;
     }
     fai_batch *b = g->used < g->nbatches ? g->batches[g->used] : new_batch(g);
     if (!b) return NULL;
@@ -71,6 +74,7 @@ static fai_batch *batch_for(fai_group *g, const fa_tensor *p, int64_t age) {
         if (!make_tables(b, g->n)) return NULL;
     }
     b->dtype = (fa_dtype)p->dtype, b->age = age;
+    memcpy(b->kept, t->kept, sizeof b->kept);
     b->count = 0, b->most = 0;
     g->used++;
     return b;
@@ -88,11 +92,12 @@ static void set_entry(fai_batch *b, int room, int table, const fa_tensor *t) {
 /* ---- what a step needs of each parameter ---- */
 
 /* A state that is there is on the parameter's device in its dtype: both may have changed since the last step. */
-static bool ready_state(const char *op, fai_trained *t, int k) {
+static bool ready_state(const char *op, const fai_rule *rule, const double *option, fai_trained *t, int k) {
     fa_tensor *old = t->state[k];
     if (FAI_LIKELY(old && old->dtype == t->p->dtype && fa_device_equal(old->device, t->p->device))) return true;
     fa_tensor *state = fai_empty(op, (fa_dtype)t->p->dtype, t->p->device, t->p->ndim, t->p->size);
-    if (!state || !(old ? fai_copy(op, state, old) : fai_zero(op, state))) return false;
+    const double first = rule->initial ? rule->initial(k, option) : 0;
+    if (!state || !(old ? fai_copy(op, state, old) : fai_fill_scalar(op, state, fa_scalar_of_float(first)))) return false;
     fai_scope_take(state);
     t->state[k] = state;
     fai_unref(old);
@@ -112,21 +117,22 @@ static bool check_gradient(const fa_tensor *p, const fa_tensor *grad, int i) {
 }
 
 /* Puts parameter i of the group into its batch. Layouts other than C order are updated in a copy, which is copied back. */
-static bool prepare(const fai_rule *rule, fai_group *g, int row, int i) {
+static bool prepare(const fai_rule *rule, fai_group *g, int row, const int *slot, int i) {
     fai_trained *t = &g->trained[i];
     const int nstate = fai_updates[row].nstate;
     fa_tensor *grad = t->p->grad;
     if (!check_gradient(t->p, grad, i) || !fai_check_writable("step", t->p)) return false;
     for (int k = 0; k < nstate; k++)
-        if (!ready_state("step", t, k)) return false;
-    fai_batch *b = batch_for(g, t->p, nstate == 0 ? 0 : rule->ages ? t->steps : t->steps > 0);
+        if (!ready_state("step", rule, g->option, t, slot[k])) return false;
+    if (rule->begin && t->steps == 0) rule->begin(g->option, t->kept);
+    fai_batch *b = batch_for(g, t, nstate == 0 ? 0 : rule->ages ? t->steps : t->steps > 0);
     fa_tensor *work = fai_contiguous("step", t->p);
     grad = b && work ? fai_contiguous("step", grad) : NULL;
     if (!grad) return false;
     t->work = work == t->p ? NULL : work;
     set_entry(b, g->n, 0, work);
     set_entry(b, g->n, 1, grad);
-    for (int k = 0; k < nstate; k++) set_entry(b, g->n, 2 + k, t->state[k]);
+    for (int k = 0; k < nstate; k++) set_entry(b, g->n, 2 + k, t->state[slot[k]]);
     if (t->p->numel > b->most) b->most = t->p->numel;
     b->member[b->count++] = i;
     return true;
@@ -144,9 +150,11 @@ static bool upload(fai_batch *b, int room) {
 
 static bool prepare_group(const fai_rule *rule, fai_group *g) {
     const int row = rule->row(g->option);
+    int slot[FAI_RULE_STATES];
+    fai_rule_slots(rule, row, slot);
     g->used = 0;
     for (int i = 0; i < g->n; i++)
-        if (g->trained[i].p->grad && g->trained[i].p->numel && !prepare(rule, g, row, i)) return false;
+        if (g->trained[i].p->grad && g->trained[i].p->numel && !prepare(rule, g, row, slot, i)) return false;
     for (int i = 0; i < g->used; i++)
         if (!upload(g->batches[i], g->n)) return false;
     return true;
@@ -161,7 +169,7 @@ static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch 
     fa_plan plan;
     fai_plan_begin(&plan);
     plan.row = row;
-    rule->numbers(row, g->option, b->age, plan.f);
+    rule->numbers(row, g->option, b->age, b->kept, plan.f);
     for (int k = 0; k < tables; k++) {
         fa_plan_view *v = &plan.view[k];
         v->kind = FA_VIEW_TABLE;
@@ -178,10 +186,11 @@ static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch 
 }
 
 /* The parameter was written: its version says so, and what was updated in a copy comes back. */
-static bool finish_batch(fai_group *g, int row, const fai_batch *b) {
+static bool finish_batch(const fai_rule *rule, fai_group *g, int row, const fai_batch *b) {
     for (int m = 0; m < b->count; m++) {
         fai_trained *t = &g->trained[b->member[m]];
         if (fai_updates[row].nstate) t->steps++;
+        if (rule->advance) rule->advance(g->option, t->steps, t->kept);
         ++*fai_version(t->p);
         if (t->work && !fai_copy("step", t->p, t->work)) return false;
     }
@@ -191,7 +200,7 @@ static bool finish_batch(fai_group *g, int row, const fai_batch *b) {
 static bool run_group(const fai_rule *rule, fai_group *g) {
     const int row = rule->row(g->option);
     for (int i = 0; i < g->used; i++)
-        if (!launch(rule, g, row, g->batches[i]) || !finish_batch(g, row, g->batches[i])) return false;
+        if (!launch(rule, g, row, g->batches[i]) || !finish_batch(rule, g, row, g->batches[i])) return false;
     return true;
 }
 

@@ -18,7 +18,7 @@ typedef char entry_name[80];
 
 /* Options that are numbers here and bools there. */
 static bool is_switch(const char *option) {
-    static const char *const switches[] = {"nesterov", "maximize", "amsgrad", "centered"};
+    static const char *const switches[] = {"nesterov", "maximize", "amsgrad", "centered", "decoupled_weight_decay"};
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
         if (strcmp(option, switches[i]) == 0) return true;
     return false;
@@ -27,12 +27,13 @@ static bool is_switch(const char *option) {
 static bool add_options(fa_values *s, fa_value *group, const fai_rule *rule, const fai_group *g) {
     bool ok = true;
     for (int i = 0; ok && i < FAI_RULE_OPTIONS && rule->option[i]; i++) {
-        const char *name = rule->option[i];
-        if (strcmp(name, "beta1") == 0) {
-            fa_value *betas = fa_values_container(s, FA_VALUE_TUPLE);
-            ok = fa_value_append(betas, fa_values_float(s, g->option[i])) &&
-                 fa_value_append(betas, fa_values_float(s, g->option[i + 1])) && fa_value_set(group, "betas", betas);
-        } else if (strcmp(name, "beta2") != 0) {
+        const char *name = rule->option[i], *pair = NULL;
+        const int part = fai_rule_pair(name, &pair);
+        if (part == 0) {
+            fa_value *both = fa_values_container(s, FA_VALUE_TUPLE);
+            ok = fa_value_append(both, fa_values_float(s, g->option[i])) &&
+                 fa_value_append(both, fa_values_float(s, g->option[i + 1])) && fa_value_set(group, pair, both);
+        } else if (part < 0) {
             ok = fa_value_set(group, name,
                               is_switch(name) ? fa_values_bool(s, g->option[i] != 0) : fa_values_float(s, g->option[i]));
         }
@@ -42,10 +43,13 @@ static bool add_options(fa_values *s, fa_value *group, const fai_rule *rule, con
 
 /* What PyTorch's optimizers have beside, with its defaults: how steps are computed, which is each library's own affair. */
 static bool add_ways(fa_values *s, fa_value *group, const fai_rule *rule) {
-    const bool adam = strncmp(rule->name, "Adam", 4) == 0;
+    const bool adam = rule == &fai_rule_adam || rule == &fai_rule_adamw;
+    const bool fused = adam || rule == &fai_rule_sgd || rule == &fai_rule_adagrad;
+    const bool capturable = rule != &fai_rule_sgd && rule != &fai_rule_adagrad;
     return fa_value_set(group, "foreach", fa_values_none(s)) &&
-           (!adam || fa_value_set(group, "capturable", fa_values_bool(s, false))) &&
-           fa_value_set(group, "differentiable", fa_values_bool(s, false)) && fa_value_set(group, "fused", fa_values_none(s)) &&
+           (!capturable || fa_value_set(group, "capturable", fa_values_bool(s, false))) &&
+           fa_value_set(group, "differentiable", fa_values_bool(s, false)) &&
+           (!fused || fa_value_set(group, "fused", fa_values_none(s))) &&
            (!adam || fa_value_set(group, "decoupled_weight_decay", fa_values_bool(s, strcmp(rule->name, "AdamW") == 0)));
 }
 
@@ -57,13 +61,17 @@ static bool add_group(fa_values *s, fa_value *groups, const fai_rule *rule, cons
     return ok && fa_value_set(group, "params", ids) && fa_value_append(groups, group);
 }
 
+/* A number as a float32 tensor, as there. */
+static bool add_single(fa_values *s, fa_value *one, const char *name, double value) {
+    return fa_value_set(one, name, fa_values_tensor(s, fa_full(FA_SHAPE_0D, value, .dtype = FA_FLOAT32, .device = FA_CPU)));
+}
+
 static bool add_trained(fa_values *s, fa_value *state, const fai_rule *rule, const fai_trained *t, int64_t id) {
     if (t->steps == 0) return true;
     fa_value *one = fa_values_container(s, FA_VALUE_DICT);
-    if (rule->ages) { /* a float32 tensor, as there */
-        fa_tensor *step = fa_full(FA_SHAPE_0D, (double)t->steps, .dtype = FA_FLOAT32, .device = FA_CPU);
-        if (!fa_value_set(one, "step", fa_values_tensor(s, step))) return false;
-    }
+    if (rule->counts && !add_single(s, one, "step", (double)t->steps)) return false;
+    for (int k = 0; k < FAI_RULE_KEPT && rule->kept[k]; k++)
+        if (!add_single(s, one, rule->kept[k], t->kept[k])) return false;
     for (int k = 0; k < fai_rule_states(rule); k++)
         if (t->state[k] && !fa_value_set(one, fai_updates[rule->widest].state[k], fa_values_tensor(s, t->state[k]))) return false;
     return fa_value_length(one) == 0 || fa_value_put(state, fa_values_int(s, id), one);
@@ -106,11 +114,13 @@ static bool add_number(fa_tensors *out, const char *name, double value) {
 static bool take_option(fa_tensors *out, const fa_value *group, int k, const char *option) {
     entry_name name;
     double value = 0;
-    const fa_value *v = fa_value_find(group, option), *betas = fa_value_find(group, "betas");
-    if (strcmp(option, "beta1") == 0 || strcmp(option, "beta2") == 0) {
-        if (fa_value_kind_of(betas) != FA_VALUE_TUPLE || fa_value_length(betas) != 2)
+    const char *pair = NULL;
+    const int part = fai_rule_pair(option, &pair);
+    const fa_value *v = fa_value_find(group, part < 0 ? option : pair);
+    if (part >= 0) {
+        if (fa_value_kind_of(v) != FA_VALUE_TUPLE || fa_value_length(v) != 2)
             return wrong("\"betas\" is no tuple of two numbers");
-        v = fa_value_item(betas, option[4] - '1');
+        v = fa_value_item(v, part);
     }
     if (!v && !is_switch(option)) return true; /* what is missing is told by state.c; older files lack switches */
     snprintf(name, sizeof name, "group.%d.%s", k, option);
@@ -128,7 +138,7 @@ static bool take_state(fa_tensors *out, const fa_value *one, int64_t id) {
         if (v == step || fa_value_kind_of(v) == FA_VALUE_NONE) continue;
         if (fa_value_kind_of(key) != FA_VALUE_TEXT || fa_value_kind_of(v) != FA_VALUE_TENSOR)
             return wrong("a parameter's state is no tensor");
-        snprintf(name, sizeof name, "%lld.%.60s", (long long)id, fa_value_text(key, NULL));
+        snprintf(name, sizeof name, "%lld.%.50s", (long long)id, fa_value_text(key, NULL));
         if (!fa_tensors_add(out, name, fa_value_tensor(v))) return false;
         any = true;
     }

@@ -10,6 +10,7 @@ from copy import deepcopy
 
 import facula as torch
 
+from .. import _C
 from ..utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]
@@ -126,14 +127,14 @@ class Optimizer:
 
     def zero_grad(self, set_to_none=True):
         """Forget the gradients of all parameters. set_to_none=False: fill them with zeros instead."""
+        if set_to_none:
+            return _C._zero_grad(self.param_groups)
         for group in self.param_groups:
             for param in group["params"]:
                 grad = param.grad
                 if grad is None:
                     continue
-                if set_to_none:
-                    param.grad = None
-                elif grad.grad_fn is not None:
+                if grad.grad_fn is not None:
                     grad.detach_().zero_()
                 else:
                     grad.requires_grad_(False).zero_()
@@ -262,21 +263,25 @@ def _hook_step(cls):
 
     @functools.wraps(plain)
     def step(self, *args, **kwargs):
-        before, after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
-        if not (before or after or _every_pre or _every_post):
+        if not (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _every_pre or _every_post):
             return plain(self, *args, **kwargs)
-        args = (self, *args)
-        for hook in (*_every_pre.values(), *before.values()):
-            replaced = hook(self, args, kwargs)
-            if replaced is None:
-                continue
-            if not (isinstance(replaced, tuple) and len(replaced) == 2):
-                raise RuntimeError(f"{plain} must return None or a tuple of (new_args, new_kwargs), but got {replaced}.")
-            args, kwargs = replaced
-        result = plain(*args, **kwargs)
-        for hook in (*after.values(), *_every_post.values()):
-            hook(self, args, kwargs)
-        return result
+        return _run_hooked(plain, self, args, kwargs)
 
     step.hooked = True
     cls.step = step
+
+
+def _run_hooked(plain, self, args, kwargs):
+    """plain(self, *args, **kwargs) between the hooks."""
+    args = (self, *args)
+    for hook in (*_every_pre.values(), *self._optimizer_step_pre_hooks.values()):
+        replaced = hook(self, args, kwargs)
+        if replaced is None:
+            continue
+        if not (isinstance(replaced, tuple) and len(replaced) == 2):
+            raise RuntimeError(f"{plain} must return None or a tuple of (new_args, new_kwargs), but got {replaced}.")
+        args, kwargs = replaced
+    result = plain(*args, **kwargs)
+    for hook in (*self._optimizer_step_post_hooks.values(), *_every_post.values()):
+        hook(self, args, kwargs)
+    return result
