@@ -214,7 +214,8 @@ static PyObject *grad(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
 static PyObject *set_detect_anomaly(PyObject *self, PyObject *on)
 {
     (void)self;
-    return PyBool_FromLong(fa_set_detect_anomaly(PyObject_IsTrue(on) == 1));
+    const int truth = PyObject_IsTrue(on);
+    return truth < 0 ? NULL : PyBool_FromLong(fa_set_detect_anomaly(truth));
 }
 
 PyMethodDef fapy_autograd_methods[] = {
@@ -306,10 +307,12 @@ static PyObject *mode_make(PyTypeObject *type, PyObject *args, PyObject *keyword
     const bool takes = type == &set_grad || type == &inference_mode, function = on && PyCallable_Check(on) && !PyBool_Check(on);
     if (type == &set_grad && !on) return PyErr_SetString(PyExc_TypeError, "set_grad_enabled() missing 1 required positional argument: 'mode'"), NULL;
     if (on && !takes && !function) return PyErr_Format(PyExc_TypeError, "%s() takes no arguments", type->tp_name);
+    if (on && takes && !function && !PyBool_Check(on))
+        return PyErr_Format(PyExc_TypeError, "%s(): argument 'mode' (position 1) must be bool, not %s", type->tp_name, Py_TYPE(on)->tp_name);
     mode_object *m = PyObject_New(mode_object, type);
     if (!m) return NULL;
     m->kind = type == &no_grad ? NO_GRAD : type == &enable_grad ? ENABLE_GRAD : type == &set_grad ? SET_GRAD : INFERENCE;
-    m->on = takes ? !on || function || PyObject_IsTrue(on) == 1 : m->kind == ENABLE_GRAD;
+    m->on = takes ? !on || function || on == Py_True : m->kind == ENABLE_GRAD;
     m->entered = false;
     if (m->kind == SET_GRAD) mode_set(m), m->entered = true;
     if (!function) return (PyObject *)m;

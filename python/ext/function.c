@@ -74,7 +74,9 @@ static PyObject *context_fixed(PyObject *self, PyObject *args) { return keep_tup
 
 static PyObject *context_zeros(PyObject *self, PyObject *on)
 {
-    ((context_object *)self)->zeros = PyObject_IsTrue(on) == 1;
+    const int truth = PyObject_IsTrue(on);
+    if (truth < 0) return NULL;
+    ((context_object *)self)->zeros = truth;
     Py_RETURN_NONE;
 }
 

@@ -75,8 +75,8 @@ static bool convert(const fapy_signature *s, int i, PyObject *o, fapy_value *v)
         }
         return v->as.f = fa_scalar_float(number), true;
     case FAPY_BOOL:
-        if (!PyBool_Check(o) && !fapy_scalar_from(o, &number)) return false;
-        return v->as.b = PyObject_IsTrue(o) == 1, true;
+        if (PyBool_Check(o)) return v->as.b = o == Py_True, true;
+        return fapy_scalar_from(o, &number) && number.kind == FA_SCALAR_BOOL && (v->as.b = number.as.i != 0, true); /* NumPy's */
     case FAPY_NUM:
         if (fapy_scalar_from(o, &v->as.num)) return true;
         if (!fapy_tensor_check(o) || ((fa_tensor *)o)->numel != 1) return false;
