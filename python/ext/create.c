@@ -53,28 +53,36 @@ static bool look(found *f, PyObject *o, int dim)
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(items);
     bool fine = note_size(f, dim, n);
     for (Py_ssize_t i = 0; fine && i < n; i++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(items, i);
+        if (i >= PySequence_Fast_GET_SIZE(items)) fine = raise_length(n, dim, PySequence_Fast_GET_SIZE(items)); /* an item's own code took items away */
+        if (!fine) break;
+        PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(items, i));
         if (dim + 1 < f->depth && !is_sequence(item) && (PyFloat_Check(item) || PyLong_Check(item)))
             fine = (PyErr_Format(PyExc_TypeError, "'%s' object cannot be interpreted as a sequence: at dim %d other elements have length %lld",
                                  Py_TYPE(item)->tp_name, dim + 1, (long long)f->shape.dim[dim + 1]), false);
         else fine = look(f, item, dim + 1);
+        Py_DECREF(item);
     }
     Py_DECREF(items);
     return fine;
 }
 
-typedef struct writer { char *at; bool floating; fa_dtype dtype; } writer;
+typedef struct writer { char *at; const char *end; bool floating; fa_dtype dtype; } writer;
+
+/* Python code that runs while numbers are read (__index__) may change the lists that they stand in. */
+static bool raise_changed(void) { return PyErr_SetString(PyExc_RuntimeError, "tensor(): the data changed while it was read"), false; }
 
 static bool write_all(writer *w, PyObject *o)
 {
     fa_scalar number;
     if (fapy_tensor_check(o)) {
         fa_tensor *t = (fa_tensor *)o;
+        if (t->numel > (w->end - w->at) / 8) return raise_changed();
         if (!fa_to_data(t, w->at, w->floating ? FA_FLOAT64 : FA_INT64)) return fapy_raise(), false;
         w->at += t->numel * 8;
         return true;
     }
     if (!is_sequence(o) && fapy_scalar_from(o, &number)) {
+        if (w->at == w->end) return raise_changed();
         if (w->floating) memcpy(w->at, &(double){fa_scalar_float(number)}, 8);
         else memcpy(w->at, &(int64_t){fa_scalar_int(number)}, 8);
         if (w->dtype == FA_UINT8 || w->dtype == FA_INT8 || w->dtype == FA_INT16 || w->dtype == FA_INT32) {
@@ -87,13 +95,19 @@ static bool write_all(writer *w, PyObject *o)
         return true;
     }
     if (PyErr_Occurred()) {
+        if (!PyLong_Check(o)) return false;
         PyErr_Clear();
         return PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"), false;
     }
     PyObject *items = PySequence_Fast(o, "data must be a sequence");
-    if (!items) return false;
+    if (!items || Py_EnterRecursiveCall(" while reading the data of a tensor")) return Py_XDECREF(items), false;
     bool fine = true;
-    for (Py_ssize_t i = 0; fine && i < PySequence_Fast_GET_SIZE(items); i++) fine = write_all(w, PySequence_Fast_GET_ITEM(items, i));
+    for (Py_ssize_t i = 0; fine && i < PySequence_Fast_GET_SIZE(items); i++) {
+        PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(items, i));
+        fine = write_all(w, item);
+        Py_DECREF(item);
+    }
+    Py_LeaveRecursiveCall();
     Py_DECREF(items);
     return fine;
 }
@@ -130,9 +144,9 @@ fa_tensor *fapy_tensor_of(const char *function, PyObject *data, fa_dtype dtype, 
     double one;
     char *values = numel == 1 ? (char *)&one : PyMem_Malloc((size_t)numel * 8 + 8);
     if (!values) return PyErr_NoMemory(), foreign();
-    writer w = {values, fai_is_float(inferred) || (f.kind == FA_SCALAR_FLOAT), dtype};
+    writer w = {values, values + numel * 8, fai_is_float(inferred) || (f.kind == FA_SCALAR_FLOAT), dtype};
     fa_tensor *t = NULL;
-    if (!write_all(&w, data)) foreign();
+    if (!write_all(&w, data) || (w.at != w.end && !raise_changed())) foreign();
     else t = fa_from_data_with(values, w.floating ? FA_FLOAT64 : FA_INT64, f.shape, FA_TENSOR_OPTIONS(.dtype = dtype, .device = device));
     if (values != (char *)&one) PyMem_Free(values);
     (void)function;

@@ -257,8 +257,10 @@ static fai_node *make_node(context_object *c, PyObject *const *args, Py_ssize_t 
     if (!node) return NULL;
     function_params *p = node->params;
     PyObject *name = PyObject_GetAttrString(c->function, "__name__");
-    snprintf(p->name, sizeof p->name, "%s", name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : "Function");
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    snprintf(p->name, sizeof p->name, "%s", text ? text : "Function");
     Py_XDECREF(name);
+    PyErr_Clear();
     p->op = (fai_node_op){.name = p->name, .backward = function_backward};
     node->op = &p->op;
     node->custom = true;

@@ -198,7 +198,7 @@ FAPY_DO(norm)
     double p = 2;
     fa_tensor *x = cast_if(v[0].as.t, v[4].given, v[4].as.dtype);
     if (v[1].given && PyUnicode_Check(v[1].as.o)) {
-        if (strcmp(PyUnicode_AsUTF8(v[1].as.o), "fro")) return PyErr_Format(PyExc_NotImplementedError, "norm(): p=%R is not in Facula; numbers and 'fro' are", v[1].as.o);
+        if (PyUnicode_CompareWithASCIIString(v[1].as.o, "fro")) return PyErr_Format(PyExc_NotImplementedError, "norm(): p=%R is not in Facula; numbers and 'fro' are", v[1].as.o);
     } else if (v[1].given) {
         p = PyFloat_AsDouble(v[1].as.o);
         if (PyErr_Occurred()) return NULL;
@@ -339,12 +339,13 @@ FAPY_DO(unbind)
 
 static int64_t *read_sizes(PyObject *o, int *n)
 {
-    PyObject *items = PySequence_Fast(o, "split() expects an int or a list of ints");
+    PyObject *items = PyTuple_Check(o) || PyList_Check(o) ? PySequence_Tuple(o) : NULL;
+    if (!items && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "split(): argument 'split_size' must be int or a list of ints, not %s", Py_TYPE(o)->tp_name);
     if (!items) return NULL;
-    *n = (int)PySequence_Fast_GET_SIZE(items);
+    *n = (int)PyTuple_GET_SIZE(items);
     int64_t *sizes = PyMem_Malloc(((size_t)*n + 1) * sizeof *sizes);
     bool fine = sizes != NULL;
-    for (int i = 0; fine && i < *n; i++) fine = fapy_int_from(PySequence_Fast_GET_ITEM(items, i), &sizes[i]);
+    for (int i = 0; fine && i < *n; i++) fine = fapy_int_from(PyTuple_GET_ITEM(items, i), &sizes[i]);
     Py_DECREF(items);
     if (fine) return sizes;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "split(): argument 'split_size' must be int or a list of ints");
@@ -372,7 +373,8 @@ FAPY_DO(tensor_split)
     int dim, n;
     int64_t sections;
     const uint32_t mark = FAPY_MARK;
-    if (!fai_wrap_dim("tensor_split", c.dim, c.x->ndim, &dim) || c.x->ndim == 0) return fapy_take(NULL, mark);
+    if (c.x->ndim == 0) return PyErr_SetString(PyExc_RuntimeError, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"), NULL;
+    if (!fai_wrap_dim("tensor_split", c.dim, c.x->ndim, &dim)) return fapy_take(NULL, mark);
     const int64_t size = c.x->size[dim];
     int64_t *sizes;
     if (fapy_int_from(v[1].as.o, &sections)) {
@@ -471,8 +473,8 @@ FAPY_DO(tensordot)
     int64_t n = 2;
     PyObject *o = v[2].given ? v[2].as.o : NULL;
     if (o && (PyTuple_Check(o) || PyList_Check(o)) && PySequence_Size(o) == 2) {
-        PyObject *items = PySequence_Fast(o, "");
-        const bool fine = items && fapy_shape_from(PySequence_Fast_GET_ITEM(items, 0), &a) && fapy_shape_from(PySequence_Fast_GET_ITEM(items, 1), &b);
+        PyObject *items = PySequence_Tuple(o);
+        const bool fine = items && PyTuple_GET_SIZE(items) == 2 && fapy_shape_from(PyTuple_GET_ITEM(items, 0), &a) && fapy_shape_from(PyTuple_GET_ITEM(items, 1), &b);
         Py_XDECREF(items);
         if (!fine) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "tensordot(): argument 'dims' must be int or two lists of ints");
         return fapy_take(fa_tensordot(v[0].as.t, v[1].as.t, a, b), mark);
@@ -581,6 +583,7 @@ static PyObject *convolve(fapy_value *v, int n, const char *name)
     fa_shape padding = FA_DIMS(0);
     if (v[PADDING].given && PyUnicode_Check(v[PADDING].as.o)) {
         const char *text = PyUnicode_AsUTF8(v[PADDING].as.o);
+        if (!text) return NULL;
         if (strcmp(text, "same") == 0) {
             for (int i = 0; i < n; i++)
                 if (stride.dim[i] != 1) return PyErr_SetString(PyExc_RuntimeError, "padding='same' is not supported for strided convolutions"), NULL;
@@ -629,10 +632,10 @@ FAPY_DO(interpolate)
     const int n = v[INPUT].as.t->ndim - 2;
     fa_factors factors = {0};
     if (v[SCALE].given) {
-        PyObject *o = v[SCALE].as.o, *items = PyTuple_Check(o) || PyList_Check(o) ? PySequence_Fast(o, "") : PyTuple_Pack(1, o);
+        PyObject *o = v[SCALE].as.o, *items = PyTuple_Check(o) || PyList_Check(o) ? PySequence_Tuple(o) : PyTuple_Pack(1, o);
         if (!items) return NULL;
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items) && i < 3; i++)
-            factors.factor[factors.n++] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(items, i));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items) && i < 3; i++)
+            factors.factor[factors.n++] = PyFloat_AsDouble(PyTuple_GET_ITEM(items, i));
         Py_DECREF(items);
         if (PyErr_Occurred()) return NULL;
         for (; factors.n < n && factors.n < 3; factors.n++) factors.factor[factors.n] = factors.factor[0];

@@ -68,28 +68,31 @@ static bool factors_from(PyObject *o, fa_factors *out)
     fa_scalar number;
     if (fapy_scalar_from(o, &number)) return *out = (fa_factors){1, {fa_scalar_float(number)}}, true;
     if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
-    out->n = (int32_t)PySequence_Fast_GET_SIZE(o);
-    if (out->n > 3) return false;
-    for (int i = 0; i < out->n; i++) {
-        if (!fapy_scalar_from(PySequence_Fast_GET_ITEM(o, i), &number)) return false;
-        out->factor[i] = fa_scalar_float(number);
+    PyObject *items = PySequence_Tuple(o); /* an item's own code may change a list */
+    bool fine = items && PyTuple_GET_SIZE(items) <= 3;
+    out->n = fine ? (int32_t)PyTuple_GET_SIZE(items) : 0;
+    for (int i = 0; fine && i < out->n; i++) {
+        fine = fapy_scalar_from(PyTuple_GET_ITEM(items, i), &number);
+        if (fine) out->factor[i] = fa_scalar_float(number);
     }
-    return true;
+    Py_XDECREF(items);
+    return fine;
 }
 
 /* Windows may have None for a side that is kept (adaptive pooling): -1. */
 static bool sides_from(PyObject *o, fa_shape *out)
 {
     if (!PyTuple_Check(o) && !PyList_Check(o)) return fapy_shape_from(o, out);
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    if (n > FA_MAX_DIMS) return false;
-    out->ndim = (int32_t)n;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(o, i);
+    PyObject *items = PySequence_Tuple(o); /* an item's own code may change a list */
+    bool fine = items && PyTuple_GET_SIZE(items) <= FA_MAX_DIMS;
+    out->ndim = fine ? (int32_t)PyTuple_GET_SIZE(items) : 0;
+    for (int i = 0; fine && i < out->ndim; i++) {
+        PyObject *item = PyTuple_GET_ITEM(items, i);
         if (Py_IsNone(item)) out->dim[i] = -1;
-        else if (!fapy_int_from(item, &out->dim[i])) return false;
+        else fine = fapy_int_from(item, &out->dim[i]);
     }
-    return true;
+    Py_XDECREF(items);
+    return fine;
 }
 
 /* A text of the argument's list becomes the list's own text, which lives on. */

@@ -30,12 +30,14 @@ bool fapy_shape_from(PyObject *o, fa_shape *out)
         *out = (fa_shape){1, {value}};
         return true;
     }
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    if (n > FA_MAX_DIMS) return false;
-    out->ndim = (int32_t)n;
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (!fapy_int_from(PySequence_Fast_GET_ITEM(o, i), &out->dim[i])) return false;
-    return true;
+    PyObject *items = PySequence_Tuple(o); /* an item's __index__ may change a list */
+    if (!items) return false;
+    const Py_ssize_t n = PyTuple_GET_SIZE(items);
+    bool fine = n <= FA_MAX_DIMS;
+    out->ndim = fine ? (int32_t)n : 0;
+    for (Py_ssize_t i = 0; fine && i < n; i++) fine = fapy_int_from(PyTuple_GET_ITEM(items, i), &out->dim[i]);
+    Py_DECREF(items);
+    return fine;
 }
 
 /* The tensors of a tuple or list, borrowed from the tuple that holder keeps. */

@@ -113,6 +113,7 @@ static PyObject *tensor_repr(PyObject *self)
 
 static PyObject *tensor_format(PyObject *self, PyObject *spec)
 {
+    if (!PyUnicode_Check(spec)) return PyErr_Format(PyExc_TypeError, "__format__() argument must be str, not %s", Py_TYPE(spec)->tp_name);
     if (T(self)->ndim == 0 && Py_TYPE(self) != &fapy_Parameter) {
         PyObject *item = fapy_item(T(self)), *text = item ? PyObject_Format(item, spec) : NULL;
         Py_XDECREF(item);

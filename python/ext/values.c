@@ -316,7 +316,10 @@ bool fapy_int_from(PyObject *o, int64_t *out)
     }
     if (PyFloat_Check(o) || !PyIndex_Check(o)) return false;
     PyObject *index = PyNumber_Index(o);
-    if (!index) return PyErr_Clear(), false;
+    if (!index) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError)) PyErr_Clear();
+        return false;
+    }
     *out = PyLong_AsLongLong(index);
     Py_DECREF(index);
     return !(*out == -1 && PyErr_Occurred());

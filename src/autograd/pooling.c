@@ -217,16 +217,16 @@ fa_tensor *fai_max_unpool3d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, f
 
 /* ---- windows as long as needed for a given number of them ---- */
 
-/* Window i of out over size elements; the longest of all. */
+/* Window i of out over size elements; the longest of all: where the remainder of i * size is the largest multiple of the divisor. */
 static int64_t first_of(int64_t i, int64_t size, int64_t out) { return i * size / out; }
 static int64_t end_of(int64_t i, int64_t size, int64_t out) { return ((i + 1) * size + out - 1) / out; }
 static int64_t longest(int64_t size, int64_t out) {
-    int64_t most = 1;
-    for (int64_t i = 0; i < out; i++) {
-        const int64_t length = end_of(i, size, out) - first_of(i, size, out);
-        if (length > most) most = length;
+    int64_t divisor = size, other = out;
+    while (other) {
+        const int64_t rest = divisor % other;
+        divisor = other, other = rest;
     }
-    return most;
+    return (size - divisor + (out - 1)) / out + 1;
 }
 
 /* out[s] of output_size, whose -1 keeps x's size; *uniform: all windows have one size. */
@@ -249,8 +249,8 @@ static bool sizes_wanted(const char *op, const fa_tensor *x, int sides, fa_shape
 /* Dimension d of x becomes out windows [out, longest]; a window that is shorter repeats its last element. */
 static fa_tensor *windows_along(const char *op, fa_tensor *x, int d, int64_t out) {
     if (!x || out == 0) return NULL;
-    const int64_t size = x->size[d], most = longest(size, out), n = out * most;
-    fa_tensor *from = fai_empty(op, FA_INT64, FA_CPU, 1, &n);
+    const int64_t size = x->size[d], most = longest(size, out), shape[2] = {out, most};
+    fa_tensor *from = fai_empty(op, FA_INT64, FA_CPU, 2, shape);
     if (!from) return NULL;
     int64_t *index = fa_data(from);
     for (int64_t i = 0; i < out; i++)
@@ -258,7 +258,7 @@ static fa_tensor *windows_along(const char *op, fa_tensor *x, int d, int64_t out
             const int64_t at = first_of(i, size, out) + k, last = end_of(i, size, out) - 1;
             *index++ = at < last ? at : last;
         }
-    return fa_unflatten(fa_index_select(x, d, fa_to(from, x->device)), d, FA_SHAPE(out, most));
+    return fa_unflatten(fa_index_select(x, d, fa_to(fa_flatten(from, 0, -1), x->device)), d, FA_SHAPE(out, most));
 }
 
 /* The mean of each window along d. */
