@@ -63,8 +63,8 @@ class RandomSampler(Sampler):
             generator.manual_seed(int(torch.empty((), dtype=torch.int64).random_().item()))
         if self.replacement:
             for _ in range(self.num_samples // 32):
-                yield torch.randint(high=n, size=(32,), dtype=torch.int64, generator=generator)
-            yield torch.randint(high=n, size=(self.num_samples % 32,), dtype=torch.int64, generator=generator)
+                yield torch.randint(n, (32,), dtype=torch.int64, generator=generator)
+            yield torch.randint(n, (self.num_samples % 32,), dtype=torch.int64, generator=generator)
         else:
             for _ in range(self.num_samples // n):
                 yield torch.randperm(n, generator=generator)
