@@ -8,8 +8,10 @@ static PyObject *str_row;
 
 static const fapy_layer *row_of(PyObject *self)
 {
-    PyObject *number = _PyType_Lookup(Py_TYPE(self), str_row);
-    if (number && PyLong_Check(number)) return &fapy_layers[PyLong_AsLong(number)];
+    PyObject *number = str_row ? _PyType_Lookup(Py_TYPE(self), str_row) : NULL;
+    const long row = number && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
+    if (row >= 0 && row < fapy_nlayers) return &fapy_layers[row];
+    PyErr_Clear();
     PyErr_Format(PyExc_TypeError, "%s is no layer of a row", Py_TYPE(self)->tp_name);
     return NULL;
 }
@@ -108,12 +110,19 @@ static bool word_from(const fapy_layer *row, const fai_layer_argument *a, PyObje
     return fapy_raise(), false;
 }
 
+/* Whether o holds, which its own code may refuse to say. */
+static bool truth_of(PyObject *o, bool *out)
+{
+    const int truth = PyObject_IsTrue(o);
+    *out = truth == 1;
+    return truth >= 0;
+}
+
 /* The argument in m->data follows the object. None where the row has no none: the layer goes another way. */
 static bool follow(fa_module *m, const fapy_layer *row, const fai_layer_argument *a, PyObject *o)
 {
     void *at = (char *)m->data + a->place;
     fa_scalar number;
-    int truth;
     switch ((fai_argument_kind)a->kind) {
     case FAI_ARGUMENT_INT:
         if (Py_IsNone(o)) return *(int64_t *)at = (int64_t)a->number, m->detour |= a->required || a->number != -1, true;
@@ -126,9 +135,7 @@ static bool follow(fa_module *m, const fapy_layer *row, const fai_layer_argument
         if (Py_IsNone(o)) return *(double *)at = -1, true;
         if (!fapy_scalar_from(o, &number)) return wrong(row, a->name, "float", o);
         return *(double *)at = fa_scalar_float(number), true;
-    case FAI_ARGUMENT_BOOL:
-        if ((truth = PyObject_IsTrue(o)) < 0) return false;
-        return *(bool *)at = truth, true;
+    case FAI_ARGUMENT_BOOL: return truth_of(o, at);
     case FAI_ARGUMENT_WORD: return word_from(row, a, o, at);
     case FAI_ARGUMENT_SHAPE:
         ((fa_shape *)at)->ndim = 0;
@@ -257,7 +264,7 @@ int fapy_layer_attribute(PyObject *self, PyObject *name, PyObject *value)
     const fapy_layer *row = m->type == m->layer->type ? row_of(self) : NULL;
     const fapy_layer_parameter *p = row ? parameter_named(row, name) : NULL;
     if (!p || !value) return PyErr_Occurred() ? -1 : 0;
-    if (p->how == FAPY_INPLACE) m->inplace = PyObject_IsTrue(value) == 1;
+    if (p->how == FAPY_INPLACE && !truth_of(value, &m->inplace)) return -1;
     if (p->how == FAPY_OTHER) m->detour |= !is_initial(p, value);
     if (p->how != FAPY_ARGUMENT || p->argument < 0) return 0;
     const fai_layer_argument *a = &m->layer->arguments[p->argument];
@@ -279,7 +286,9 @@ static bool legacy_reduction(PyObject *const *values, const fapy_layer *row, con
         else average = values[i];
     }
     if ((!average || Py_IsNone(average)) && (!reduce || Py_IsNone(reduce))) return true;
-    const bool averages = !average || Py_IsNone(average) || PyObject_IsTrue(average) == 1, reduces = !reduce || Py_IsNone(reduce) || PyObject_IsTrue(reduce) == 1;
+    bool averages = true, reduces = true;
+    if (average && !Py_IsNone(average) && !truth_of(average, &averages)) return false;
+    if (reduce && !Py_IsNone(reduce) && !truth_of(reduce, &reduces)) return false;
     *word = !reduces ? "none" : averages ? "mean" : "sum";
     return !PyErr_WarnFormat(PyExc_UserWarning, 2, "size_average and reduce args will be deprecated, please use reduction='%s' instead.", *word);
 }
@@ -296,7 +305,7 @@ static bool fill(PyObject *self, const fapy_layer *row, PyObject **values, place
         const fai_layer_argument *a = p->argument >= 0 ? &m->layer->arguments[p->argument] : NULL;
         if (a && !(strcmp(p->name, "padding") == 0 ? follow_padding(m, row, a, value) : follow(m, row, a, value))) return false;
         if (a && a->kind == FAI_ARGUMENT_TENSOR) tensors[a->place] = Py_IsNone(value) ? NULL : (fa_tensor *)value;
-        if (p->how == FAPY_INPLACE) m->inplace = PyObject_IsTrue(value) == 1;
+        if (p->how == FAPY_INPLACE && !truth_of(value, &m->inplace)) return false;
         if (p->how == FAPY_OTHER) m->detour |= !is_initial(p, value);
         if (p->how == FAPY_DEVICE_OF && !Py_IsNone(value) && !fapy_device_from(value, row->name, "device", 0, &where->device)) return false;
         if (p->how == FAPY_DTYPE_OF && !Py_IsNone(value) && !fapy_dtype_from(value, row->name, "dtype", 0, &where->dtype)) return false;
@@ -308,7 +317,9 @@ static bool fill(PyObject *self, const fapy_layer *row, PyObject **values, place
 static bool drop_left_out(PyObject *self, const fapy_layer *row, PyObject *const *values)
 {
     for (int i = 0; i < row->n; i++) {
-        if (row->parameters[i].how != FAPY_DROP || PyObject_IsTrue(values[i])) continue;
+        bool keeps = true;
+        if (row->parameters[i].how == FAPY_DROP && !truth_of(values[i], &keeps)) return false;
+        if (keeps) continue;
         PyObject *name = PyUnicode_FromString(row->parameters[i].name);
         const bool fine = name && fapy_set_entry(self, name, FAI_ENTRY_PARAMETER, true, Py_None);
         Py_XDECREF(name);
