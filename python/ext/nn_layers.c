@@ -552,8 +552,7 @@ static PyObject *set_classes(PyObject *self, PyObject *given)
 static PyObject *set_global_hooks(PyObject *self, PyObject *on)
 {
     (void)self;
-    fapy_global_hooks = PyObject_IsTrue(on) == 1;
-    Py_RETURN_NONE;
+    return truth_of(on, &fapy_global_hooks) ? Py_NewRef(Py_None) : NULL;
 }
 
 PyMethodDef fapy_layer_functions[] = {

@@ -165,7 +165,7 @@ static bool is_buffer(PyObject *value, bool *persistent)
     PyObject *attributes = ((fa_tensor *)value)->attributes;
     if (!PyDict_GetItemString(attributes, "_is_buffer")) return false;
     PyObject *kept = PyDict_GetItemString(attributes, "persistent");
-    *persistent = !kept || PyObject_IsTrue(kept) == 1;
+    *persistent = kept != Py_False;
     return true;
 }
 
@@ -192,8 +192,17 @@ static bool not_a_class_attribute(PyObject *self, PyObject *name)
     return PyErr_Format(PyExc_KeyError, "attribute '%U' already exists", name), false;
 }
 
+/* PyObject_GetAttr and its kin refuse other names themselves; the methods of those names, called by hand, come here. */
+static bool is_name(PyObject *name)
+{
+    if (PyUnicode_Check(name)) return true;
+    PyErr_Format(PyExc_TypeError, "attribute name must be string, not '%s'", Py_TYPE(name)->tp_name);
+    return false;
+}
+
 static int module_setattro(PyObject *self, PyObject *name, PyObject *value)
 {
+    if (!is_name(name)) return -1;
     fai_entry *e = fapy_entry(M(self), name);
     bool persistent = true;
     if (!value) {
@@ -220,6 +229,7 @@ static int module_setattro(PyObject *self, PyObject *name, PyObject *value)
 /* super().__getattr__(name) is there for those who call it. It does not make attributes slow: see set_up_class. */
 static PyObject *module_getattr(PyObject *self, PyObject *name)
 {
+    if (!is_name(name)) return NULL;
     PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", Py_TYPE(self)->tp_name, name);
     return NULL;
 }
@@ -314,7 +324,7 @@ static PyObject *get_detour(PyObject *self, void *unused) { (void)unused; return
 static int set_detour(PyObject *self, PyObject *value, void *unused)
 {
     (void)unused;
-    M(self)->detour = value && PyObject_IsTrue(value) == 1;
+    M(self)->detour = value == Py_True;
     return 0;
 }
 
