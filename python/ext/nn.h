@@ -62,6 +62,9 @@ bool fapy_is_plain(const void *module);
 void *fapy_call_from_c(void *module, void *const *inputs, int ninputs);
 bool fapy_call_set_up(void);
 
+/* ---- nn_recurrent.c ---- */
+extern PyMethodDef fapy_recurrent_functions[];
+
 bool fapy_nn_set_up(PyObject *module);
 
 #endif

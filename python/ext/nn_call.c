@@ -62,7 +62,8 @@ PyObject *fapy_layer_forward(PyObject *self, PyObject *const *args, Py_ssize_t n
     if (FAI_LIKELY(!names && takes(m, args, n))) return run_layer(self, args, (int)n);
     if (!m->layer || m->type == &fapy_python_module)
         return PyErr_Format(PyExc_RuntimeError, "%s.forward(): the layer's own __init__ was not called", Py_TYPE(self)->tp_name), NULL;
-    if (m->detour) {
+    const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    if (m->detour || (all > m->layer->ninputs && _PyType_Lookup(Py_TYPE(self), str_otherwise))) {
         PyObject *otherwise = PyObject_GetAttr(self, str_otherwise);
         PyObject *result = otherwise ? PyObject_Vectorcall(otherwise, args, (size_t)n, names) : NULL;
         Py_XDECREF(otherwise);
@@ -76,8 +77,8 @@ PyObject *fapy_layer_forward(PyObject *self, PyObject *const *args, Py_ssize_t n
     fapy_signature signature = {m->layer->op, m->layer->ninputs, parameters};
     char name[80];
     snprintf(name, sizeof name, "%s.forward", Py_TYPE(self)->tp_name);
-    const Py_ssize_t given = n + (names ? PyTuple_GET_SIZE(names) : 0);
-    if (n > signature.n || given < signature.n) signature.name = name;
+    if (n == 0 && !names && signature.n == 1) return PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional argument: '%s'", name, parameters[0].name), NULL;
+    if (all != signature.n) signature.name = name;
     if (n > signature.n) return PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", name, signature.n + 1, n + 1), NULL;
     fapy_value v[3];
     if (!fapy_parse(&signature, args, n, names, 0, v)) return NULL;

@@ -247,7 +247,7 @@ static walk_object *walk_new(PyObject *module, walk_kind kind, PyObject *prefix,
     if (!w) return NULL;
     w->levels = NULL, w->nlevels = w->room = 0, w->kind = kind, w->names = prefix != NULL, w->recurse = recurse;
     w->seen = once && kind != WALK_MODULES ? PySet_New(NULL) : NULL;
-    w->seen_modules = memo ? Py_NewRef(memo) : once || kind != WALK_MODULES ? PySet_New(NULL) : NULL;
+    w->seen_modules = memo ? Py_NewRef(memo) : once ? PySet_New(NULL) : NULL;
     PyObject_GC_Track(w);
     if (PyErr_Occurred() || add_to(w->seen_modules, module) < 0 || !push(w, module, Py_XNewRef(prefix))) Py_CLEAR(w);
     return w;

@@ -234,7 +234,7 @@ static bool put_attributes(PyObject *self, const fapy_layer *row, PyObject *cons
         PyObject *value = values ? values[i] : NULL;
         if (p->how == FAPY_LEGACY || p->how == FAPY_DROP || p->how == FAPY_DEVICE_OF || p->how == FAPY_DTYPE_OF || fai_find_entry(m, p->name, strlen(p->name))) continue;
         const bool text = value && PyUnicode_Check(value);
-        if (a && a->kind != FAI_ARGUMENT_TENSOR && !text && (!value || (a->kind == FAI_ARGUMENT_SHAPE && (a->sides || a->required)))) value = argument_object(m, a);
+        if (a && a->kind != FAI_ARGUMENT_TENSOR && !text && (!value || a->kind == FAI_ARGUMENT_FACTORS || (a->kind == FAI_ARGUMENT_SHAPE && (a->sides || a->required)))) value = argument_object(m, a);
         else value = value ? Py_NewRef(value) : initial(p);
         if (!put(self, p->name, value)) return false;
     }
@@ -549,6 +549,13 @@ static PyObject *set_classes(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+static PyObject *layer_blank(PyObject *self, PyObject *on)
+{
+    (void)self;
+    fai_layer_blank(PyObject_IsTrue(on) == 1);
+    Py_RETURN_NONE;
+}
+
 static PyObject *set_global_hooks(PyObject *self, PyObject *on)
 {
     (void)self;
@@ -556,4 +563,4 @@ static PyObject *set_global_hooks(PyObject *self, PyObject *on)
 }
 
 PyMethodDef fapy_layer_functions[] = {
-    {"_layer_rows", layer_rows, METH_NOARGS, NULL}, {"_restore_layer", restore_layer, METH_VARARGS, NULL}, {"_set_layer_classes", set_classes, METH_O, NULL}, {"_set_global_hooks", set_global_hooks, METH_O, NULL}, {0}};
+    {"_layer_rows", layer_rows, METH_NOARGS, NULL}, {"_restore_layer", restore_layer, METH_VARARGS, NULL}, {"_layer_blank", layer_blank, METH_O, NULL}, {"_set_layer_classes", set_classes, METH_O, NULL}, {"_set_global_hooks", set_global_hooks, METH_O, NULL}, {0}};

@@ -352,10 +352,10 @@ static int module_init(PyObject *self, PyObject *args, PyObject *keywords)
         Py_ssize_t at = 0;
         PyObject *name, *value;
         PyDict_Next(keywords, &at, &name, &value);
-        return PyErr_Format(PyExc_TypeError, "Module.__init__() got an unexpected keyword argument '%U'", name), -1;
+        return PyErr_Format(PyExc_TypeError, "%s.__init__() got an unexpected keyword argument '%U'", Py_TYPE(self)->tp_name, name), -1;
     }
     if (PyTuple_GET_SIZE(args))
-        return PyErr_Format(PyExc_TypeError, "Module.__init__() takes 1 positional argument but %zd were given", PyTuple_GET_SIZE(args) + 1), -1;
+        return PyErr_Format(PyExc_TypeError, "%s.__init__() takes 1 positional argument but %zd were given", Py_TYPE(self)->tp_name, PyTuple_GET_SIZE(args) + 1), -1;
     return initialise(self, &fapy_python_module, 0) ? 0 : -1;
 }
 
@@ -489,5 +489,5 @@ bool fapy_nn_set_up(PyObject *module)
     static const char *const names[] = {"_ModuleBase", "_LayerBase", "_SequentialBase", "_EntriesBase", "_Walk"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (PyType_Ready(types[i]) || PyModule_AddObjectRef(module, names[i], (PyObject *)types[i])) return false;
-    return fapy_call_set_up() && PyModule_AddFunctions(module, fapy_layer_functions) == 0;
+    return fapy_call_set_up() && !PyModule_AddFunctions(module, fapy_layer_functions) && !PyModule_AddFunctions(module, fapy_recurrent_functions);
 }

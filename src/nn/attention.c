@@ -39,6 +39,7 @@ static bool add_weight(fa_module *m, const char *name, bool wanted, int64_t rows
 
 static bool draw(fa_module *m, const layer *a) {
     FA_NO_GRAD;
+    if (fai_layer_is_blank()) return true;
     for (int i = IN_WEIGHT; i <= V_WEIGHT; i++)
         if (fai_slot(m, i) && !fa_init_xavier_uniform(fai_slot(m, i), 1)) return false;
     fa_tensor *out_bias = a->bias ? fa_get_parameter(m, "out_proj.bias") : NULL;
@@ -58,20 +59,35 @@ static bool build(fa_module *m, const layer *a) {
            && draw(m, a);
 }
 
-fa_module *fa_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads, const fa_nn_multihead_attention_options *options) {
-    const fa_nn_multihead_attention_options defaults = {.struct_size = sizeof defaults, .bias = true}, *o = options ? options : &defaults;
-    if (!fai_options_ok(NAME, o->struct_size, sizeof *o)) return NULL;
+bool fai_is_multihead_attention(const fa_module *m) { return m->type == &attention_type; }
+
+static bool options_fit(int64_t embed_dim, int64_t num_heads, const fa_nn_multihead_attention_options *o) {
+    if (!fai_options_ok(NAME, o->struct_size, sizeof *o)) return false;
     if (embed_dim <= 0 || num_heads <= 0)
         return fai_fail(FA_ERR_VALUE, NAME, "embed_dim and num_heads must be greater than 0, got embed_dim=%lld and num_heads=%lld instead", (long long)embed_dim, (long long)num_heads);
     if (embed_dim % num_heads) return fai_fail(FA_ERR_VALUE, NAME, "embed_dim must be divisible by num_heads: found %lld and %lld", (long long)embed_dim, (long long)num_heads);
-    if (o->kdim < 0 || o->vdim < 0) return fai_fail(FA_ERR_VALUE, NAME, "kdim and vdim must not be negative: found %lld and %lld", (long long)o->kdim, (long long)o->vdim);
-    fa_module *m = fai_module_make(&attention_type, sizeof(layer));
-    if (!m) return NULL;
+    return (o->kdim >= 0 && o->vdim >= 0)
+           || fai_fail(FA_ERR_VALUE, NAME, "kdim and vdim must not be negative: found %lld and %lld", (long long)o->kdim, (long long)o->vdim);
+}
+
+bool fai_multihead_attention_build(fa_module *m, int64_t embed_dim, int64_t num_heads, const fa_nn_multihead_attention_options *o) {
+    if (!options_fit(embed_dim, num_heads, o) || !fai_module_init(m, &attention_type, sizeof(layer))) return false;
     layer *a = m->data;
     *a = (layer){embed_dim, num_heads, o->kdim ? o->kdim : embed_dim, o->vdim ? o->vdim : embed_dim, o->dropout, o->bias, o->add_bias_kv,
                  o->add_zero_attn, o->batch_first, false};
     a->same = a->kdim == embed_dim && a->vdim == embed_dim;
-    return fai_layer_done(m, build(m, a));
+    const bool ok = build(m, a);
+    m->nslots = m->nentries;
+    return ok;
+}
+
+fa_module *fa_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads, const fa_nn_multihead_attention_options *options) {
+    const fa_nn_multihead_attention_options defaults = {.struct_size = sizeof defaults, .bias = true}, *o = options ? options : &defaults;
+    if (!options_fit(embed_dim, num_heads, o)) return NULL;
+    fa_module *m = fai_module_make(&attention_type, sizeof(layer));
+    if (!m) return NULL;
+    fai_module_clear(m);
+    return fai_layer_done(m, fai_multihead_attention_build(m, embed_dim, num_heads, o));
 }
 
 /* ---- checks: torch's sentences ---- */

@@ -10,6 +10,7 @@ static __thread bool build_blank;
 
 void fai_layer_dtype(fa_dtype dtype) { build_dtype = dtype; }
 void fai_layer_blank(bool on) { build_blank = on; }
+bool fai_layer_is_blank(void) { return build_blank; }
 
 static bool fill(fa_module *m, fa_tensor *t, const char *init, double number)
 {

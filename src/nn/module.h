@@ -96,6 +96,7 @@ bool fai_layer_is(fa_shape shape, int64_t value);     /* all numbers are value *
 bool fai_layer_refuse(const char *layer, const char *format, ...) FA_PRINTF(2, 3); /* a ValueError; returns false */
 fa_module *fai_layer_make(int layer);                 /* by number: with room for its arguments; in the scope */
 fa_module *fai_layer_done(fa_module *m, bool ok);     /* m, or NULL and m given back */
+bool fai_layer_is_blank(void);
 void fai_layer_blank(bool on);                        /* this thread's layers are built without values: theirs come from elsewhere */
 void fai_layer_dtype(fa_dtype dtype);                 /* of the parameters that this thread's layers are built with; 0: the default */
 bool fai_layer_word(const char *layer, const char *argument, const char **word, const char *const *words); /* becomes one of words */
@@ -106,6 +107,10 @@ fa_tensor *fai_softmax2d_layer(fa_module *m, fa_tensor *x);
 /* convolutions.c */
 bool fai_convolution_check(const fa_module *m);
 fa_tensor *fai_convolution_layer(fa_module *m, fa_tensor *x);
+/* attention.c: the layer in a module that is there and has no type yet */
+struct fa_nn_multihead_attention_options;
+bool fai_multihead_attention_build(fa_module *m, int64_t embed_dim, int64_t num_heads, const struct fa_nn_multihead_attention_options *options);
+bool fai_is_multihead_attention(const fa_module *m);
 /* Text of an argument as torch prints it. */
 void fai_text_float(char *out, size_t n, double v);
 void fai_text_tuple(char *out, size_t n, fa_shape shape);   /* (2, 3) or (2,) */

@@ -1,6 +1,18 @@
 """torch.nn: layers, containers, losses; nn.functional, nn.init, nn.utils."""
-from .parameter import *
-from .parameter import Parameter, is_lazy
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from . import parameter
+from . import functional, init
 from .modules import *
 from .modules import Module
-from . import functional, modules, parameter
+from . import modules, parallel, utils
+from .parallel import DataParallel
+
+
+def factory_kwargs(kwargs):
+    """device, dtype and memory_format out of keywords."""
+    return {k: v for k, v in (kwargs or {}).items() if k in ("device", "dtype", "memory_format")}
+
+
+from .. import _missing
+
+__getattr__ = _missing.attribute_of(__name__)

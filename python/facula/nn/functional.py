@@ -1,4 +1,147 @@
 """torch.nn.functional: the functions behind the layers."""
+import warnings
+
 from .. import _C
 
 globals().update({name: f for name, f in vars(_C._nn).items() if not name.startswith("_")})
+
+_bool = bool
+
+
+def _in_place(function):
+    def run(input, *args, **kwargs):
+        return function(input, *args, inplace=True, **kwargs)
+    run.__name__ = run.__qualname__ = function.__name__ + "_"
+    run.__doc__ = f"{function.__name__} that writes over its input."
+    return run
+
+
+for _name in ("relu", "elu", "selu", "celu", "leaky_relu", "hardtanh", "threshold", "rrelu"):
+    if _name in globals():
+        globals()[_name + "_"] = _in_place(globals()[_name])
+
+
+# ---- pooling: the forms that give indices too, and torch's sizes ----
+
+def _with_indices(name):
+    def run(input, *args, return_indices=False, **kwargs):
+        return globals()[name](input, *args, return_indices=True, **kwargs)
+    run.__name__ = run.__qualname__ = name + "_with_indices"
+    run.__doc__ = f"{name} and where the largest elements were."
+    return run
+
+
+for _name in (f"{a}max_pool{n}d" for a in ("", "adaptive_") for n in (1, 2, 3)):
+    globals()[_name + "_with_indices"] = _with_indices(_name)
+
+
+def _unpool(sides):
+    inside = globals().get(f"max_unpool{sides}d")
+
+    def run(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+        size = None if output_size is None else tuple(output_size)[-sides:]
+        return inside(input, indices, kernel_size, stride, padding, size)
+    run.__name__ = run.__qualname__ = f"max_unpool{sides}d"
+    run.__doc__ = f"The inverse of max_pool{sides}d: zeros except where the largest elements were."
+    return run
+
+
+for _n in (1, 2, 3):
+    globals()[f"max_unpool{_n}d"] = _unpool(_n)
+del _name, _n
+
+
+# ---- older names ----
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    """The older name of interpolate."""
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    """interpolate by the nearest element."""
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """interpolate between four neighbours, corners aligned."""
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+# ---- losses ----
+
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+    """triplet_margin_loss with a distance of the caller's own."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    distance = distance_function if distance_function is not None else pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = _C.minimum(far, distance(positive, negative))
+    loss = _C.clamp_min(margin + near - far, 0)
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+# ---- embedding ----
+
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
+                  per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """Sums, means or largest elements of bags of embeddings: rows of a 2-d input, or pieces of a 1-d one that begin at offsets."""
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        raise NotImplementedError("embedding_bag(): max_norm, scale_grad_by_freq and sparse are not in Facula")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. "
+                             f"However, found offsets of type {type(offsets)}")
+        bags, most = input.size(0), input.size(1)
+        bag = _C.arange(bags, device=input.device).repeat_interleave(most) if most else _C.empty(0, dtype=_C.int64, device=input.device)
+        flat = input.reshape(-1)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    elif input.dim() == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        starts = [*offsets.tolist()] if include_last_offset else [*offsets.tolist(), input.size(0)]
+        if starts[0] != 0:
+            raise ValueError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}")
+        sizes = [b - a for a, b in zip(starts, starts[1:])]
+        bags = len(sizes)
+        bag = _C.tensor([i for i, n in enumerate(sizes) for _ in range(n)], dtype=_C.int64, device=input.device)
+        flat = input
+    else:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    rows = embedding(flat, weight, padding_idx)
+    width = weight.size(1)
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum'")
+        rows = rows * per_sample_weights.unsqueeze(1)
+    if padding_idx is not None:
+        kept = (flat != (padding_idx if padding_idx >= 0 else padding_idx + weight.size(0))).nonzero().reshape(-1)
+        rows, bag = rows.index_select(0, kept), bag.index_select(0, kept)
+    if mode == "max":
+        where = bag.unsqueeze(1).expand(rows.size(0), width)
+        return _C.zeros(bags, width, dtype=rows.dtype, device=rows.device).scatter_reduce(0, where, rows, "amax", include_self=False)
+    total = _C.zeros(bags, width, dtype=rows.dtype, device=rows.device).index_add(0, bag, rows)
+    if mode == "sum":
+        return total
+    count = _C.zeros(bags, dtype=rows.dtype, device=rows.device).index_add(0, bag, _C.ones(bag.size(0), dtype=rows.dtype, device=rows.device))
+    return total / _C.clamp_min(count, 1).unsqueeze(1)
+
+
+def pdist(input, p=2.0):
+    """Distances of all pairs of rows, the upper triangle row by row."""
+    n = input.size(0)
+    i = [a for a in range(n) for _ in range(a + 1, n)]
+    j = [b for a in range(n) for b in range(a + 1, n)]
+    first, second = (input.index_select(0, _C.tensor(k, dtype=_C.int64, device=input.device)) for k in (i, j))
+    return _C.norm(first - second, p, 1)
+
+
+def multi_head_attention_forward(*args, **kwargs):
+    """Not in Facula as a function: nn.MultiheadAttention computes it."""
+    raise NotImplementedError("multi_head_attention_forward is not in Facula: make an nn.MultiheadAttention, or use scaled_dot_product_attention")

@@ -264,12 +264,12 @@ def _as_parameter(value):
     return Parameter(value) if isinstance(value, _C.Tensor) and not isinstance(value, Parameter) else value
 
 
-def _line(key, p):
+def _line(key, p, kind_of=lambda p: p.dtype):
     if not isinstance(p, _C.Tensor):
         return f"  ({key}): Object of type: {type(p).__name__}"
     where = "" if p.device.type == "cpu" else f" ({p.device})"
     kind = "Parameter" if isinstance(p, Parameter) else "Tensor"
-    return f"  ({key}): {kind} containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}{where}]"
+    return f"  ({key}): {kind} containing: [{kind_of(p)} of size {'x'.join(map(str, p.shape))}{where}]"
 
 
 class ParameterList(Module):
@@ -427,7 +427,7 @@ class ParameterDict(Module):
         return self
 
     def extra_repr(self):
-        return "\n".join(_line(k, p) for k, p in self.items())
+        return "\n".join(_line(k, p, lambda t: t.type()) for k, p in self.items())
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterDict should not be called.")

@@ -106,6 +106,7 @@ def _unpooled(sides):
 _POOL = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
 _AVG = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
 EXTRAS = {
+    **{f"Conv{n}d": {"transposed": False, "output_padding": (0,) * n} for n in (1, 2, 3)},
     "Identity": {"__init__": _identity_init, "forward": _identity},
     "Embedding": {"from_pretrained": classmethod(_from_pretrained),
                   **_otherwise("embedding", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse")},
@@ -115,7 +116,7 @@ EXTRAS = {
     **{f"AdaptiveMaxPool{n}d": _otherwise(f"adaptive_max_pool{n}d", "output_size", "return_indices") for n in (1, 2, 3)},
     **{f"AvgPool{n}d": _otherwise(f"avg_pool{n}d", *_AVG) for n in (2, 3)},
     **{f"MaxUnpool{n}d": _unpooled(n) for n in (1, 2, 3)},
-    **{f"ConvTranspose{n}d": {"_forward_otherwise": _transposed} for n in (1, 2, 3)},
+    **{f"ConvTranspose{n}d": {"_forward_otherwise": _transposed, "transposed": True} for n in (1, 2, 3)},
     "BatchNorm1d": _check_dims((2, 3), "2D or 3D"), "BatchNorm2d": _check_dims((4,), "4D"), "BatchNorm3d": _check_dims((5,), "5D"),
     "InstanceNorm1d": _check_dims((2, 3), "2D or 3D"), "InstanceNorm2d": _check_dims((3, 4), "3D or 4D"),
     "InstanceNorm3d": _check_dims((4, 5), "4D or 5D"),

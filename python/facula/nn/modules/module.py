@@ -363,8 +363,8 @@ class Module(_C._ModuleBase):
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
         def convert(t):
-            kind = dtype if dtype is not None and t.is_floating_point() else None
-            return t.to(device=device, dtype=kind)
+            to = [x for x in (device, dtype if t.is_floating_point() else None) if x is not None]
+            return t.to(*to) if to else t
         return self._converted(convert)
 
     def to_empty(self, *, device, recurse=True):

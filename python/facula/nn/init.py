@@ -1,0 +1,209 @@
+"""torch.nn.init: initial values, in place, with PyTorch's draws."""
+import math
+import warnings
+
+from .. import _C
+
+__all__ = ["calculate_gain", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "xavier_uniform_", "xavier_normal_",
+           "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_", "uniform", "normal", "constant", "eye", "dirac", "xavier_uniform",
+           "xavier_normal", "kaiming_uniform", "kaiming_normal", "orthogonal", "sparse"]
+
+_GAINS = {"sigmoid": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4,
+          **{f"conv{t}{n}d": 1 for t in ("", "_transpose") for n in (1, 2, 3)}, "linear": 1}
+
+
+def calculate_gain(nonlinearity, param=None):
+    """The factor that keeps the variance through a nonlinearity; param: leaky_relu's slope."""
+    if nonlinearity == "leaky_relu":
+        if param is None:
+            slope = 0.01
+        elif isinstance(param, (int, float)) and not isinstance(param, bool):
+            slope = param
+        else:
+            raise ValueError(f"negative_slope {param} not a valid number")
+        return math.sqrt(2.0 / (1 + slope ** 2))
+    if nonlinearity not in _GAINS:
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    return _GAINS[nonlinearity]
+
+
+def _fill(tensor, method, *args, generator=None):
+    with _C.no_grad():
+        return getattr(tensor, method)(*args) if generator is None else getattr(tensor, method)(*args, generator=generator)
+
+
+def uniform_(tensor, a=0.0, b=1.0, generator=None):
+    """U(a, b)."""
+    return _fill(tensor, "uniform_", a, b, generator=generator)
+
+
+def normal_(tensor, mean=0.0, std=1.0, generator=None):
+    """N(mean, std^2)."""
+    return _fill(tensor, "normal_", mean, std, generator=generator)
+
+
+def constant_(tensor, val):
+    """val everywhere."""
+    return _fill(tensor, "fill_", val)
+
+
+def ones_(tensor):
+    """1 everywhere."""
+    return _fill(tensor, "fill_", 1.0)
+
+
+def zeros_(tensor):
+    """0 everywhere."""
+    return _fill(tensor, "zero_")
+
+
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+    """N(mean, std^2) within [a, b]."""
+    def below(x):
+        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2)
+    low, high = below((a - mean) / std), below((b - mean) / std)
+    with _C.no_grad():
+        uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)
+        tensor.erfinv_()
+        tensor.mul_(std * math.sqrt(2.0))
+        tensor.add_(mean)
+        tensor.clamp_(min=a, max=b)
+    return tensor
+
+
+def eye_(tensor):
+    """The identity matrix."""
+    if tensor.ndimension() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    with _C.no_grad():
+        tensor.copy_(_C.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+    return tensor
+
+
+def dirac_(tensor, groups=1):
+    """A convolution's weight that hands its input through."""
+    dimensions = tensor.ndimension()
+    if dimensions not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    sizes = tensor.size()
+    if sizes[0] % groups != 0:
+        raise ValueError("dim 0 must be divisible by groups")
+    each = sizes[0] // groups
+    middle = tuple(n // 2 for n in sizes[2:])
+    with _C.no_grad():
+        tensor.zero_()
+        for g in range(groups):
+            for d in range(min(each, sizes[1])):
+                tensor[(g * each + d, d, *middle)] = 1
+    return tensor
+
+
+def _calculate_fan_in_and_fan_out(tensor):
+    if tensor.dim() < 2:
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+    field = math.prod(tensor.shape[2:])
+    return tensor.size(1) * field, tensor.size(0) * field
+
+
+def _calculate_correct_fan(tensor, mode):
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
+
+
+def xavier_uniform_(tensor, gain=1.0, generator=None):
+    """U(-b, b) with b = gain sqrt(6 / (fan_in + fan_out))."""
+    bound = math.sqrt(3.0) * (gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor, gain=1.0, generator=None):
+    """N(0, 2 gain^2 / (fan_in + fan_out))."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))), generator)
+
+
+def _kaiming(tensor, a, mode, nonlinearity):
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+
+
+def _empty(tensor):
+    if 0 not in tensor.shape:
+        return False
+    warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+    return True
+
+
+def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    """U(-b, b) with b = gain sqrt(3 / fan)."""
+    if _empty(tensor):
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    """N(0, gain^2 / fan)."""
+    if _empty(tensor):
+        return tensor
+    return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity), generator)
+
+
+def orthogonal_(tensor, gain=1, generator=None):
+    """A (semi) orthogonal matrix times gain."""
+    if tensor.ndimension() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.size(0)
+    cols = tensor.numel() // rows
+    with _C.no_grad():
+        flat = normal_(_C.empty(rows, cols, dtype=tensor.dtype, device=tensor.device), 0, 1, generator)
+        q = _orthogonal(flat if rows >= cols else flat.t())
+        tensor.view(rows, cols).copy_(q if rows >= cols else q.t())
+        tensor.mul_(gain)
+    return tensor
+
+
+def _orthogonal(a):
+    """The columns of a, orthonormal: the Q of a = QR whose R has a positive diagonal. Gram and Schmidt, twice, in float64."""
+    columns = a.t().double().contiguous()
+    q = _C.zeros_like(columns)
+    for k in range(columns.size(0)):
+        v = columns[k]
+        for _ in range(2 if k else 0):
+            v = v - q[:k].t().mv(q[:k].mv(v))
+        q[k] = v / v.norm()
+    return q.t().to(a.dtype)
+
+
+def sparse_(tensor, sparsity, std=0.01, generator=None):
+    """N(0, std^2) with that fraction of each column zero."""
+    if tensor.ndimension() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, cols = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with _C.no_grad():
+        normal_(tensor, 0, std, generator)
+        for col in range(cols):
+            for row in _C.randperm(rows).tolist()[:zeros]:
+                tensor[row, col] = 0
+    return tensor
+
+
+def _deprecated(name):
+    function = globals()[name + "_"]
+
+    def run(*args, **kwargs):
+        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = f"The older name of {name}_."
+    return run
+
+
+for _name in ("uniform", "normal", "constant", "eye", "dirac", "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal", "orthogonal", "sparse"):
+    globals()[_name] = _deprecated(_name)
+del _name
