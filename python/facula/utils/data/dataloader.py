@@ -1,5 +1,4 @@
 """DataLoader: batches of a data set, fetched in this process or in worker processes."""
-import multiprocessing
 import os
 import select
 import signal
@@ -12,8 +11,8 @@ import facula as torch
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .fetch import IterableFetcher, MapFetcher, gathered
+from .info import get_worker_info  # noqa: F401 - also found here
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from .worker import get_worker_info  # noqa: F401 - also found here
 
 __all__ = ["DataLoader", "get_worker_info", "default_collate", "default_convert"]
 
@@ -113,6 +112,7 @@ class DataLoader:
     @multiprocessing_context.setter
     def multiprocessing_context(self, context):
         if context is not None:
+            import multiprocessing
             if self.num_workers == 0:
                 raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
                                  f"num_workers={self.num_workers}")
@@ -308,6 +308,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """
 
     def __init__(self, loader):
+        import multiprocessing
         from . import worker
         self._workers = []
         super().__init__(loader)

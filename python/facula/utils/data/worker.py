@@ -1,4 +1,4 @@
-"""The worker processes of a loader: what they run, and what they tell about themselves."""
+"""The worker processes of a loader: what they run, and how they report what went wrong."""
 import os
 import random
 import sys
@@ -6,31 +6,9 @@ import traceback
 
 import facula as torch
 
+from . import info
 from .fetch import IterableFetcher, MapFetcher
 from .transport import Channel
-
-__all__ = ["get_worker_info", "WorkerInfo"]
-
-_info = None
-
-
-class WorkerInfo:
-    """What get_worker_info() tells: id, num_workers, seed, dataset (this worker's copy)."""
-
-    def __init__(self, **facts):
-        self.__dict__.update(facts)
-        self.__dict__["_keys"] = tuple(facts)
-
-    def __setattr__(self, name, value):
-        raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
-
-    def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{key}={getattr(self, key)}' for key in self._keys)})"
-
-
-def get_worker_info():
-    """In a worker of a DataLoader: its number, how many there are, its seed and its data set. Elsewhere None."""
-    return _info
 
 
 class Ended:
@@ -120,11 +98,10 @@ def main(number, job, sock, inherited):
 
 
 def _begin(number, job):
-    global _info
     torch.set_num_threads(1)
     seed = seed_all(job.base_seed, number)
-    _info = WorkerInfo(id=number, num_workers=job.workers, seed=seed, dataset=job.dataset, rng=None,
-                       worker_method="multiprocessing")
+    info.current = info.WorkerInfo(id=number, num_workers=job.workers, seed=seed, dataset=job.dataset, rng=None,
+                                   worker_method="multiprocessing")
     if job.init_fn is not None:
         job.init_fn(number)
 
