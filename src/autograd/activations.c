@@ -73,8 +73,8 @@ fa_tensor *fai_bilinear(fa_tensor *x1, fa_tensor *x2, fa_tensor *weight, fa_tens
                         (long long)bias->numel, (long long)out);
     FA_SCOPE;
     const fa_dtype type = (fa_dtype)x1->dtype;
-    x1 = fai_widened(x1), x2 = fai_widened(x2), weight = fai_widened(weight), bias = fai_widened(bias);
-    if (!x1 || !x2 || !weight) return NULL;
+    x1 = fai_widened(x1), x2 = fai_widened(x2), weight = fai_widened(weight);
+    if (!x1 || !x2 || !weight || (bias && !(bias = fai_widened(bias)))) return NULL;
     fa_shape shape = fa_shape_of_tensor(x1);
     const int64_t rows = in1 ? x1->numel / in1 : 0;
     shape.dim[shape.ndim - 1] = out;

@@ -29,7 +29,7 @@ static bool has(const term *t, int label) {
 /* ---- reading the equation ---- */
 
 /* One operand's or the result's subscripts from *at on; dots: dimensions of "...", -1 where there is none. */
-static bool read_term(const char *equation, const char **at, int letters[FA_MAX_DIMS], int *n, int *dots_at) {
+static bool read_term(const char *text, const char **at, int letters[FA_MAX_DIMS], int *n, int *dots_at) {
     *n = 0, *dots_at = -1;
     for (; **at && **at != ',' && strncmp(*at, "->", 2) != 0; (*at)++) {
         if (**at == ' ') continue;
@@ -40,7 +40,7 @@ static bool read_term(const char *equation, const char **at, int letters[FA_MAX_
         if (label_of(**at) < 0)
             return fai_fail(FA_ERR_RUNTIME, op,
                             "einsum(): invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]",
-                            (int)(*at - equation));
+                            (int)(*at - text));
         if (*n == FA_MAX_DIMS)
             return fai_fail(FA_ERR_RUNTIME, op, "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions",
                             FA_MAX_DIMS);
@@ -68,10 +68,10 @@ static bool fill_term(equation *e, term *t, int index, const int *letters, int n
     return true;
 }
 
-static bool read_output(equation *e, const char *equation, const char *at) {
+static bool read_output(equation *e, const char *text, const char *at) {
     int letters[FA_MAX_DIMS], n, dots_at;
     bool used[LABELS] = {false};
-    if (!read_term(equation, &at, letters, &n, &dots_at)) return false;
+    if (!read_term(text, &at, letters, &n, &dots_at)) return false;
     if (*at) return fai_fail(FA_ERR_RUNTIME, op, "einsum(): the result has one term, but \"%s\" follows it", at);
     if (n + (dots_at >= 0 ? e->ellipsis : 0) > FA_MAX_DIMS)
         return fai_fail(FA_ERR_RUNTIME, op, "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions", FA_MAX_DIMS);
@@ -101,15 +101,15 @@ static bool usual_output(equation *e) {
     return true;
 }
 
-static bool read_equation(equation *e, const char *equation, fa_tensor *const *tensors, int n) {
-    const char *at = equation;
+static bool read_equation(equation *e, const char *text, fa_tensor *const *tensors, int n) {
+    const char *at = text;
     if (n < 1) return fai_fail(FA_ERR_VALUE, op, "einsum(): must provide at least one operand");
     if (n > OPERANDS) return fai_fail(FA_ERR_RUNTIME, op, "einsum(): %d operands; at most %d are possible", n, OPERANDS);
     for (;;) {
         int letters[FA_MAX_DIMS], count, dots_at;
         if (e->count == n) return fai_fail(FA_ERR_RUNTIME, op, "einsum(): fewer operands were provided than specified in the equation");
         e->operand[e->count].t = tensors[e->count];
-        if (!read_term(equation, &at, letters, &count, &dots_at) ||
+        if (!read_term(text, &at, letters, &count, &dots_at) ||
             !fill_term(e, &e->operand[e->count], e->count, letters, count, dots_at))
             return false;
         e->count++;
@@ -117,7 +117,7 @@ static bool read_equation(equation *e, const char *equation, fa_tensor *const *t
         at++;
     }
     if (e->count < n) return fai_fail(FA_ERR_RUNTIME, op, "einsum(): more operands were provided than specified in the equation");
-    return *at ? read_output(e, equation, at + 2) : usual_output(e);
+    return *at ? read_output(e, text, at + 2) : usual_output(e);
 }
 
 /* ---- computing ---- */
@@ -232,12 +232,12 @@ static bool contract(const equation *e, term *a, term b, int i) {
     return r.t != NULL;
 }
 
-fa_tensor *fa_einsum(const char *equation_text, fa_tensor *const *tensors, int ntensors) {
+fa_tensor *fa_einsum(const char *text, fa_tensor *const *tensors, int ntensors) {
     equation e = {.count = 0};
     FAI_CALLED(op);
     if (!fai_list_begin(op, "tensors", tensors, ntensors, false)) return NULL;
-    if (!equation_text) return fai_fail(FA_ERR_TYPE, op, "argument 'equation' is NULL: a text like \"ij,jk->ik\" is needed");
-    if (!read_equation(&e, equation_text, tensors, ntensors) || !sizes_agree(&e)) return NULL;
+    if (!text) return fai_fail(FA_ERR_TYPE, op, "argument 'equation' is NULL: a text like \"ij,jk->ik\" is needed");
+    if (!read_equation(&e, text, tensors, ntensors) || !sizes_agree(&e)) return NULL;
     FA_SCOPE;
     for (int i = 0; i < e.count; i++)
         if (!take_diagonals(&e.operand[i])) return NULL;

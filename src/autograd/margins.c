@@ -226,7 +226,9 @@ fa_tensor *fai_gaussian_nll_loss(fa_tensor *x, fa_tensor *target, fa_tensor *var
     if (!widen(3, (fa_tensor **const[]){&x, &target, &var}, &type)) return NULL;
     var = variances(op, x, var);
     if (!var) return NULL;
-    if (var->numel && fa_item(fa_amin(var)) < 0) return fai_fail(FA_ERR_VALUE, op, "var has negative entry/entries");
+    fa_tensor *least = var->numel ? fa_amin(var) : NULL;
+    if (var->numel && !least) return NULL;
+    if (least && fa_item(least) < 0) return fai_fail(FA_ERR_VALUE, op, "var has negative entry/entries");
     fa_tensor *held = fa_add(var, fa_detach(fa_sub(above(var, eps), var))); /* not below eps; the derivative does not know */
     fa_tensor *loss = fai_multiply(fa_add(fa_log(held), fa_div(fa_square(fa_sub(x, target)), held)), 0.5);
     if (full) loss = fai_add_number(loss, 0.9189385332046727);

@@ -67,14 +67,11 @@ static bool instance_fits(const char *op, const fa_tensor *x, bool use_input_sta
     return fai_fail(FA_ERR_RUNTIME, op, "Expected running_mean and running_var to be defined when use_input_stats is false");
 }
 
-/* The running statistics of every channel, moved towards the mean over the images of what each image has. */
-static bool move_statistics(const char *op, fa_tensor *running, fa_tensor *of_images, double momentum) {
-    if (!running) return true;
-    FA_SCOPE;
+/* What a running statistic of the channels becomes: moved towards the mean over the images of what each image has. */
+static fa_tensor *moved(fa_tensor *running, fa_tensor *of_images, double momentum) {
     FA_NO_GRAD;
     fa_tensor *mean = fa_cast(fa_mean_dims(of_images, FA_DIMS(0), false), (fa_dtype)running->dtype);
-    fa_tensor *moved = fa_add(fai_multiply(running, 1 - momentum), fai_multiply(mean, momentum));
-    return fai_fits(op, running, 1, (const fa_tensor *const[]){moved}) && fa_copy_(running, moved) != NULL;
+    return fa_add(fai_multiply(running, 1 - momentum), fai_multiply(mean, momentum));
 }
 
 fa_tensor *fai_instance_norm(fa_tensor *x, fa_tensor *running_mean, fa_tensor *running_var, fa_tensor *weight, fa_tensor *bias,
@@ -85,16 +82,20 @@ fa_tensor *fai_instance_norm(fa_tensor *x, fa_tensor *running_mean, fa_tensor *r
         !instance_fits(op, x, use_input_stats, running_mean, running_var) || !channels_fit(op, "running_mean", running_mean, x) ||
         !channels_fit(op, "running_var", running_var, x) || !channels_fit(op, "weight", weight, x) || !channels_fit(op, "bias", bias, x))
         return NULL;
+    if (use_input_stats && (running_mean || running_var) && fai_refuse_pending(op)) return NULL;
     if (!use_input_stats) return fai_batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
     FA_SCOPE;
     int64_t width = 1;
     for (int d = 2; d < x->ndim; d++) width *= x->size[d];
     fa_tensor *wide = fa_reshape(fai_widened(x), FA_SHAPE(x->size[0], x->size[1], width));
-    if (running_mean && !move_statistics(op, running_mean, fa_mean_dims(wide, FA_DIMS(2), false), momentum)) return NULL;
-    if (running_var && !move_statistics(op, running_var, fa_var_dims(wide, FA_DIMS(2), 1, false), momentum)) return NULL;
-    if (x->numel == 0) return fa_keep(fa_clone(x));
-    fa_tensor *r = fai_layer_norm(wide, FA_SHAPE(width), NULL, NULL, eps);
-    return fa_keep(scaled(fa_reshape(r, fa_shape_of_tensor(x)), x, weight, bias));
+    fa_tensor *mean = running_mean ? moved(running_mean, fa_mean_dims(wide, FA_DIMS(2), false), momentum) : NULL;
+    fa_tensor *var = running_var ? moved(running_var, fa_var_dims(wide, FA_DIMS(2), 1, false), momentum) : NULL;
+    if ((running_mean && !mean) || (running_var && !var)) return NULL;
+    fa_tensor *r = x->numel == 0 ? fa_clone(x) : fai_layer_norm(wide, FA_SHAPE(width), NULL, NULL, eps);
+    if (x->numel > 0) r = scaled(fa_reshape(r, fa_shape_of_tensor(x)), x, weight, bias);
+    /* from here on nothing is allocated, or running statistics would move for a call that failed */
+    if (!r || (mean && !fai_copy(op, running_mean, mean)) || (var && !fai_copy(op, running_var, var))) return NULL;
+    return fa_keep(r);
 }
 
 /* ---- root of the mean square ---- */

@@ -153,7 +153,7 @@ fa_tensor *fai_conv2d_forward(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, 
     FA_SCOPE;
     const int64_t size[4] = {g.out.images, g.out.channels, g.out.height, g.out.width};
     x = fai_contiguous("conv2d", x), weight = fai_contiguous("conv2d", weight);
-    if (bias) bias = fai_contiguous("conv2d", bias);
+    if (bias && !(bias = fai_contiguous("conv2d", bias))) return NULL; /* not: no bias */
     fa_tensor *out = x && weight ? fai_empty("conv2d", (fa_dtype)x->dtype, x->device, x->ndim, size + 4 - x->ndim) : NULL;
     if (!out) return NULL;
     fa_tensor *const t[4] = {out, x, weight, bias};
