@@ -13,7 +13,8 @@ fa_tensor *fai_glu(fa_tensor *x, int64_t dim) {
     if (x->ndim == 0) return fai_fail(FA_ERR_RUNTIME, "glu", "glu does not support scalars because halving size must be even");
     if (!fai_wrap_dim("glu", dim, x->ndim, &at)) return NULL;
     if (x->size[at] % 2)
-        return fai_fail(FA_ERR_RUNTIME, "glu", "Halving dimension must be even, but dimension %d is size %lld", at, (long long)x->size[at]);
+        return fai_fail(FA_ERR_RUNTIME, "glu", "Halving dimension must be even, but dimension %d is size %lld", at,
+                        (long long)x->size[at]);
     if (!fai_is_float(x->dtype))
         return fai_fail(FA_ERR_UNSUPPORTED, "glu", "\"glu_cpu\" not implemented for '%s': fa_cast(x, FA_FLOAT32)",
                         fai_dtype_title((fa_dtype)x->dtype));
@@ -29,16 +30,18 @@ fa_tensor *fa_prelu(fa_tensor *x, fa_tensor *weight) {
     FAI_CALLED(op);
     if (!fai_begin2(op, "x", x, "weight", weight)) return NULL;
     if (weight->ndim > 1)
-        return fai_fail(FA_ERR_RUNTIME, op, "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d", weight->ndim);
+        return fai_fail(FA_ERR_RUNTIME, op, "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d",
+                        weight->ndim);
     if (x->dtype != weight->dtype)
-        return fai_fail(FA_ERR_RUNTIME, op, "prelu: Type promoting not supported. Got %s and %s: fa_cast", fa_dtype_name((fa_dtype)x->dtype),
-                        fa_dtype_name((fa_dtype)weight->dtype));
+        return fai_fail(FA_ERR_RUNTIME, op, "prelu: Type promoting not supported. Got %s and %s: fa_cast",
+                        fa_dtype_name((fa_dtype)x->dtype), fa_dtype_name((fa_dtype)weight->dtype));
     if (weight->numel != 1 && x->ndim == 0) return fai_fail(FA_ERR_RUNTIME, op, "Not allow zero-dim input tensor.");
     const int64_t channels = x->ndim >= 2 ? x->size[1] : 1;
     if (weight->numel != 1 && weight->numel != channels)
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "Mismatch of parameter numbers and input channel size. Found parameter numbers = %lld and channel size = %lld.",
-                        (long long)weight->numel, (long long)channels);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = %lld and channel size = %lld.",
+            (long long)weight->numel, (long long)channels);
     FA_SCOPE;
     fa_shape along = {.ndim = x->ndim > 1 ? x->ndim - 1 : x->ndim};
     for (int d = 0; d < along.ndim; d++) along.dim[d] = d ? 1 : weight->numel;
@@ -56,7 +59,8 @@ fa_tensor *fai_bilinear(fa_tensor *x1, fa_tensor *x2, fa_tensor *weight, fa_tens
     FAI_CALLED(op);
     if (!fai_op_begin(op, 4, names, (fa_tensor *const[]){x1, x2, weight, bias}, 8)) return NULL;
     if (weight->ndim != 3 || x1->ndim < 1 || x1->ndim != x2->ndim)
-        return fai_fail(FA_ERR_RUNTIME, op, "bilinear(): input dimensions do not match: got %d and %d, and a weight of %d dimensions (3 wanted)",
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "bilinear(): input dimensions do not match: got %d and %d, and a weight of %d dimensions (3 wanted)",
                         x1->ndim, x2->ndim, weight->ndim);
     for (int d = 0; d + 1 < x1->ndim; d++)
         if (x1->size[d] != x2->size[d])
@@ -65,8 +69,8 @@ fa_tensor *fai_bilinear(fa_tensor *x1, fa_tensor *x2, fa_tensor *weight, fa_tens
     const fa_tensor *const x[2] = {x1, x2};
     for (int i = 0; i < 2; i++)
         if (x[i]->size[x[i]->ndim - 1] != weight->size[1 + i])
-            return fai_fail(FA_ERR_RUNTIME, op, "bilinear(): input%d size does not match weight size: got %lld but expected %lld", i + 1,
-                            (long long)x[i]->size[x[i]->ndim - 1], (long long)weight->size[1 + i]);
+            return fai_fail(FA_ERR_RUNTIME, op, "bilinear(): input%d size does not match weight size: got %lld but expected %lld",
+                            i + 1, (long long)x[i]->size[x[i]->ndim - 1], (long long)weight->size[1 + i]);
     const int64_t out = weight->size[0], in1 = weight->size[1], in2 = weight->size[2];
     if (bias && (bias->ndim != 1 || bias->numel != out))
         return fai_fail(FA_ERR_RUNTIME, op, "bilinear(): bias size does not match weight size: got %lld but expected %lld",
@@ -79,7 +83,8 @@ fa_tensor *fai_bilinear(fa_tensor *x1, fa_tensor *x2, fa_tensor *weight, fa_tens
     const int64_t rows = in1 ? x1->numel / in1 : 0;
     shape.dim[shape.ndim - 1] = out;
     /* [rows, in1] by [in1, out in2], then each row of [rows, out, in2] by x2's */
-    fa_tensor *first = fa_matmul(fa_reshape(x1, FA_SHAPE(rows, in1)), fa_reshape(fa_permute(weight, FA_DIMS(1, 0, 2)), FA_SHAPE(in1, out * in2)));
+    fa_tensor *first = fa_matmul(fa_reshape(x1, FA_SHAPE(rows, in1)),
+                                 fa_reshape(fa_permute(weight, FA_DIMS(1, 0, 2)), FA_SHAPE(in1, out * in2)));
     fa_tensor *r = fa_matmul(fa_reshape(first, FA_SHAPE(rows, out, in2)), fa_reshape(x2, FA_SHAPE(rows, in2, 1)));
     r = fa_reshape(r, shape);
     return fa_keep(fa_cast(bias ? fa_add(r, bias) : r, type));
@@ -89,8 +94,7 @@ fa_tensor *fai_bilinear(fa_tensor *x1, fa_tensor *x2, fa_tensor *weight, fa_tens
 
 static bool probability(const char *op, fa_tensor *x, double p) {
     if (!fai_begin1(op, "x", x)) return false;
-    if (!(p >= 0 && p <= 1))
-        return fai_fail(FA_ERR_VALUE, op, "dropout probability has to be between 0 and 1, but got %g", p);
+    if (!(p >= 0 && p <= 1)) return fai_fail(FA_ERR_VALUE, op, "dropout probability has to be between 0 and 1, but got %g", p);
     if (fai_is_float(x->dtype)) return true;
     return fai_fail(FA_ERR_RUNTIME, op,
                     "result type Float can't be cast to the desired output type %s; convert x first: fa_cast(x, FA_FLOAT32)",
@@ -109,7 +113,8 @@ static fa_tensor *kept(const char *op, const fa_tensor *x, double p, bool channe
 
 static bool has_channels(const char *op, const fa_tensor *x) {
     if (x->ndim >= 2) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "Feature dropout requires at least 2 dimensions in the input: [n, c, ...], found %d", x->ndim);
+    return fai_fail(FA_ERR_RUNTIME, op, "Feature dropout requires at least 2 dimensions in the input: [n, c, ...], found %d",
+                    x->ndim);
 }
 
 fa_tensor *fa_feature_dropout(fa_tensor *x, double p, bool training) {
@@ -145,7 +150,8 @@ fa_tensor *fai_rrelu(fa_tensor *x, double lower, double upper, bool training) {
     FAI_CALLED(op);
     if (!fai_begin1(op, "x", x)) return NULL;
     if (!(lower <= upper))
-        return fai_fail(FA_ERR_RUNTIME, op, "Lower bound should be less than or equal to the upper bound: found %g and %g", lower, upper);
+        return fai_fail(FA_ERR_RUNTIME, op, "Lower bound should be less than or equal to the upper bound: found %g and %g", lower,
+                        upper);
     if (!fai_is_float(x->dtype))
         return fai_fail(FA_ERR_UNSUPPORTED, op, "\"rrelu_with_noise_out_cpu\" not implemented for '%s': fa_cast(x, FA_FLOAT32)",
                         fai_dtype_title((fa_dtype)x->dtype));

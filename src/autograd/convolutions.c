@@ -33,14 +33,12 @@ bool fai_batch_or_not(const char *op, const fa_tensor *x, int sides) {
     char shape[160];
     if (x->ndim == sides + 1 || x->ndim == sides + 2) return true;
     fai_text_shape(shape, sizeof shape, x->ndim, x->size);
-    return fai_fail(FA_ERR_RUNTIME, op,
-                    "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s. Channels stand before the last "
-                    "%d dimension%s",
-                    sides + 1, sides + 2, op, shape, sides, sides == 1 ? "" : "s");
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s. Channels stand before the last "
+        "%d dimension%s",
+        sides + 1, sides + 2, op, shape, sides, sides == 1 ? "" : "s");
 }
-
-
-
 
 static bool options(geometry *g, fa_shape stride, fa_shape padding, fa_shape dilation, int64_t groups) {
     if (groups <= 0)
@@ -58,10 +56,11 @@ static bool weight_fits(const geometry *g, const fa_tensor *x, const fa_tensor *
     fai_text_shape(shape, sizeof shape, weight->ndim, weight->size);
     fai_text_shape(input, sizeof input, x->ndim, x->size);
     if (weight->ndim != g->sides + 2)
-        return fai_fail(FA_ERR_RUNTIME, g->op,
-                        "Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of size %s instead. "
-                        "The weight has %d dimensions",
-                        weight->ndim, weight->ndim, shape, x->ndim, input, g->sides + 2);
+        return fai_fail(
+            FA_ERR_RUNTIME, g->op,
+            "Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of size %s instead. "
+            "The weight has %d dimensions",
+            weight->ndim, weight->ndim, shape, x->ndim, input, g->sides + 2);
     if (weight->size[0] % g->groups || weight->size[0] < g->groups)
         return fai_fail(
             FA_ERR_RUNTIME, g->op,
@@ -82,9 +81,10 @@ static bool bias_fits(const geometry *g, const fa_tensor *weight, const fa_tenso
     char shape[160], bias_shape[160];
     fai_text_shape(shape, sizeof shape, weight->ndim, weight->size);
     fai_text_shape(bias_shape, sizeof bias_shape, bias->ndim, bias->size);
-    return fai_fail(FA_ERR_RUNTIME, g->op,
-                    "Given weight of size %s, expected bias to be 1-dimensional with %lld elements, but got bias of size %s instead",
-                    shape, (long long)wanted, bias_shape);
+    return fai_fail(
+        FA_ERR_RUNTIME, g->op,
+        "Given weight of size %s, expected bias to be 1-dimensional with %lld elements, but got bias of size %s instead", shape,
+        (long long)wanted, bias_shape);
 }
 
 /* "(4 x 5)" */
@@ -105,20 +105,23 @@ static bool window_fits(const geometry *g, const fa_tensor *x, const fa_tensor *
         fits = fits && weight->size[2 + s] > 0 && padded[s] >= reach[s];
     }
     if (fits) return true;
-    return fai_fail(FA_ERR_RUNTIME, g->op,
-                    "Calculated padded input size per channel: %s. Kernel size: %s. Kernel size can't be greater than actual input "
-                    "size, nor 0: use a larger input, more padding, or a smaller kernel",
-                    sides_text(sizes, g->sides, padded), sides_text(window, g->sides, reach));
+    return fai_fail(
+        FA_ERR_RUNTIME, g->op,
+        "Calculated padded input size per channel: %s. Kernel size: %s. Kernel size can't be greater than actual input "
+        "size, nor 0: use a larger input, more padding, or a smaller kernel",
+        sides_text(sizes, g->sides, padded), sides_text(window, g->sides, reach));
 }
 
 static bool begin(const geometry *g, fa_tensor *x, fa_tensor *weight, fa_tensor *bias) {
     const char *const names[] = {"x", "weight", "bias"};
-    if (!fai_op_begin(g->op, 3, names, (fa_tensor *const[]){x, weight, bias}, 4) || !fai_batch_or_not(g->op, x, g->sides)) return false;
+    if (!fai_op_begin(g->op, 3, names, (fa_tensor *const[]){x, weight, bias}, 4) || !fai_batch_or_not(g->op, x, g->sides))
+        return false;
     const fa_tensor *other = weight->dtype != x->dtype ? weight : bias && bias->dtype != x->dtype ? bias : NULL;
     if (!other) return true;
-    return fai_fail(FA_ERR_RUNTIME, g->op,
-                    "Input type (%s) and %s type (%s) should be the same. Convert the input or the layer: fa_cast, fa_module_to_dtype",
-                    fai_dtype_title((fa_dtype)x->dtype), other == weight ? "weight" : "bias", fai_dtype_title((fa_dtype)other->dtype));
+    return fai_fail(
+        FA_ERR_RUNTIME, g->op,
+        "Input type (%s) and %s type (%s) should be the same. Convert the input or the layer: fa_cast, fa_module_to_dtype",
+        fai_dtype_title((fa_dtype)x->dtype), other == weight ? "weight" : "bias", fai_dtype_title((fa_dtype)other->dtype));
 }
 
 /* ---- one dimension ---- */
@@ -161,8 +164,9 @@ fa_tensor *fai_conv3d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape
     if (!x) return NULL;
     const int64_t images = x->size[0], depth = x->size[1];
     x = fa_reshape(x, FA_SHAPE(images * depth, x->size[2] * k[2], x->size[4], x->size[5]));
-    fa_tensor *r = fai_conv2d(x, fa_reshape(weight, FA_SHAPE(k[0], k[1] * k[2], k[3], k[4])), bias, FA_SHAPE(g.stride[1], g.stride[2]),
-                              FA_SHAPE(g.padding[1], g.padding[2]), FA_SHAPE(g.dilation[1], g.dilation[2]), groups);
+    fa_tensor *r =
+        fai_conv2d(x, fa_reshape(weight, FA_SHAPE(k[0], k[1] * k[2], k[3], k[4])), bias, FA_SHAPE(g.stride[1], g.stride[2]),
+                   FA_SHAPE(g.padding[1], g.padding[2]), FA_SHAPE(g.dilation[1], g.dilation[2]), groups);
     if (!r) return NULL;
     r = fa_permute(fa_reshape(r, FA_SHAPE(images, depth, k[0], r->size[2], r->size[3])), FA_DIMS(0, 2, 1, 3, 4));
     return fa_keep(fa_contiguous(batched ? r : fa_squeeze_dim(r, 0)));
@@ -175,8 +179,8 @@ fa_tensor *fai_conv_same(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_sh
     if (!fai_begin2("conv_same", "x", x, "weight", weight)) return NULL;
     const int sides = weight->ndim - 2;
     if (sides < 1 || sides > 3)
-        return fai_fail(FA_ERR_RUNTIME, "conv_same", "weight must have 3, 4 or 5 dimensions, for conv1d, conv2d or conv3d, but has %d",
-                        weight->ndim);
+        return fai_fail(FA_ERR_RUNTIME, "conv_same",
+                        "weight must have 3, 4 or 5 dimensions, for conv1d, conv2d or conv3d, but has %d", weight->ndim);
     const char *op = ops[sides - 1];
     FAI_CALLED(op);
     int64_t dilations[FAI_MAX_SIDES];
@@ -202,12 +206,14 @@ fa_tensor *fai_conv_same(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_sh
 static bool output_padding_fits(const geometry *g) {
     bool fits = true;
     char padding[96], stride[96], dilation[96];
-    for (int s = 0; s < g->sides; s++) fits = fits && (g->output_padding[s] < g->stride[s] || g->output_padding[s] < g->dilation[s]);
+    for (int s = 0; s < g->sides; s++)
+        fits = fits && (g->output_padding[s] < g->stride[s] || g->output_padding[s] < g->dilation[s]);
     if (fits) return true;
-    return fai_fail(FA_ERR_RUNTIME, g->op,
-                    "output padding must be smaller than either stride or dilation, but got output_padding %s, stride %s, dilation %s",
-                    sides_text(padding, g->sides, g->output_padding), sides_text(stride, g->sides, g->stride),
-                    sides_text(dilation, g->sides, g->dilation));
+    return fai_fail(
+        FA_ERR_RUNTIME, g->op,
+        "output padding must be smaller than either stride or dilation, but got output_padding %s, stride %s, dilation %s",
+        sides_text(padding, g->sides, g->output_padding), sides_text(stride, g->sides, g->stride),
+        sides_text(dilation, g->sides, g->dilation));
 }
 
 /* The size of side s; -1 and torch's sentence where it is none. */
@@ -216,25 +222,27 @@ static bool output_sizes(const geometry *g, const fa_tensor *x, const fa_tensor 
         const int64_t n = x->size[x->ndim - g->sides + s], reach = g->dilation[s] * (weight->size[2 + s] - 1) + 1;
         out[s] = (n - 1) * g->stride[s] - 2 * g->padding[s] + reach + g->output_padding[s];
         if (n > 0 && weight->size[2 + s] > 0 && out[s] > 0) continue;
-        return fai_fail(FA_ERR_RUNTIME, g->op,
-                        "Given input size per channel: %lld. Calculated output size per channel: %lld. Output size is too small: side %d",
-                        (long long)n, (long long)out[s], s);
+        return fai_fail(
+            FA_ERR_RUNTIME, g->op,
+            "Given input size per channel: %lld. Calculated output size per channel: %lld. Output size is too small: side %d",
+            (long long)n, (long long)out[s], s);
     }
     return true;
 }
 
 /* Of two dimensions, without bias. Where more is added behind than a stride, conv2d's derivative does not reach it: it is made
  * without padding and cut out. */
-static fa_tensor *transposed_plane(fa_tensor *x, fa_tensor *weight, const int64_t *out, const int64_t *stride, const int64_t *padding,
-                                   const int64_t *dilation, const int64_t *more, int64_t groups) {
+static fa_tensor *transposed_plane(fa_tensor *x, fa_tensor *weight, const int64_t *out, const int64_t *stride,
+                                   const int64_t *padding, const int64_t *dilation, const int64_t *more, int64_t groups) {
     if (!x || !weight) return NULL;
     fa_shape shape = fa_shape_of_tensor(x);
     const int c = shape.ndim - 3;
     const bool plain = more[0] < stride[0] && more[1] < stride[1];
     shape.dim[c] = weight->size[1] * groups;
     for (int s = 0; s < 2; s++) shape.dim[c + 1 + s] = plain ? out[s] : out[s] - more[s] + 2 * padding[s];
-    fa_tensor *r = fa_conv2d_input(x, weight, shape, FA_SHAPE(stride[0], stride[1]),
-                                   plain ? FA_SHAPE(padding[0], padding[1]) : FA_SHAPE(0, 0), FA_SHAPE(dilation[0], dilation[1]), groups);
+    fa_tensor *r =
+        fa_conv2d_input(x, weight, shape, FA_SHAPE(stride[0], stride[1]),
+                        plain ? FA_SHAPE(padding[0], padding[1]) : FA_SHAPE(0, 0), FA_SHAPE(dilation[0], dilation[1]), groups);
     if (plain) return r;
     return fai_pad(r, FA_SHAPE(-padding[1], more[1] - padding[1], -padding[0], more[0] - padding[0]), "constant", 0);
 }
@@ -244,12 +252,15 @@ static fa_tensor *transposed_volume(const geometry *g, fa_tensor *x, fa_tensor *
     if (!x) return NULL;
     const int64_t images = x->size[0], depth = x->size[2], kd = weight->size[2], o = weight->size[1] * g->groups;
     const int64_t reach = g->dilation[0] * (kd - 1) + 1, full = (depth - 1) * g->stride[0] + reach;
-    fa_tensor *planes = fa_reshape(fa_permute(x, FA_DIMS(0, 2, 1, 3, 4)), FA_SHAPE(images * depth, x->size[1], x->size[3], x->size[4]));
+    fa_tensor *planes =
+        fa_reshape(fa_permute(x, FA_DIMS(0, 2, 1, 3, 4)), FA_SHAPE(images * depth, x->size[1], x->size[3], x->size[4]));
     fa_tensor *filters = fa_reshape(weight, FA_SHAPE(weight->size[0], weight->size[1] * kd, weight->size[3], weight->size[4]));
-    fa_tensor *r = transposed_plane(planes, filters, out + 1, g->stride + 1, g->padding + 1, g->dilation + 1, g->output_padding + 1, g->groups);
+    fa_tensor *r = transposed_plane(planes, filters, out + 1, g->stride + 1, g->padding + 1, g->dilation + 1,
+                                    g->output_padding + 1, g->groups);
     r = fa_reshape(r, FA_SHAPE(images, depth, o, kd, out[1], out[2]));
     r = fa_permute(r, FA_DIMS(0, 2, 1, 4, 5, 3));
-    if (g->dilation[0] > 1) r = fa_slice_backward(r, FA_SHAPE(images, o, depth, out[1], out[2], reach), 5, 0, reach, g->dilation[0]);
+    if (g->dilation[0] > 1)
+        r = fa_slice_backward(r, FA_SHAPE(images, o, depth, out[1], out[2], reach), 5, 0, reach, g->dilation[0]);
     r = fa_unfold_backward(r, FA_SHAPE(images, o, full, out[1], out[2]), 2, reach, g->stride[0]);
     return fai_pad(r, FA_SHAPE(0, 0, 0, 0, -g->padding[0], g->output_padding[0] - g->padding[0]), "constant", 0);
 }

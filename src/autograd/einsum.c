@@ -38,12 +38,13 @@ static bool read_term(const char *text, const char **at, int letters[FA_MAX_DIMS
             continue;
         }
         if (label_of(**at) < 0)
-            return fai_fail(FA_ERR_RUNTIME, op,
-                            "einsum(): invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]",
-                            (int)(*at - text));
+            return fai_fail(
+                FA_ERR_RUNTIME, op,
+                "einsum(): invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]",
+                (int)(*at - text));
         if (*n == FA_MAX_DIMS)
-            return fai_fail(FA_ERR_RUNTIME, op, "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions",
-                            FA_MAX_DIMS);
+            return fai_fail(FA_ERR_RUNTIME, op,
+                            "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions", FA_MAX_DIMS);
         letters[(*n)++] = label_of(**at);
     }
     return true;
@@ -53,10 +54,10 @@ static bool read_term(const char *text, const char **at, int letters[FA_MAX_DIMS
 static bool fill_term(equation *e, term *t, int index, const int *letters, int n, int dots_at) {
     const int more = t->t->ndim - n;
     if (more < 0 || (more > 0 && dots_at < 0))
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "einsum(): the number of subscripts in the equation (%d) %s the number of dimensions (%d) for operand %d%s", n,
-                        dots_at < 0 ? "does not match" : "is more than", t->t->ndim, index,
-                        dots_at < 0 ? " and no ellipsis was given" : "");
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "einsum(): the number of subscripts in the equation (%d) %s the number of dimensions (%d) for operand %d%s", n,
+            dots_at < 0 ? "does not match" : "is more than", t->t->ndim, index, dots_at < 0 ? " and no ellipsis was given" : "");
     for (int k = 0; k < n + more; k++) {
         const bool dots = dots_at >= 0 && k >= dots_at && k < dots_at + more;
         const int label = dots ? LABELS - more + (k - dots_at) : letters[k < dots_at || dots_at < 0 ? k : k - more];
@@ -74,15 +75,18 @@ static bool read_output(equation *e, const char *text, const char *at) {
     if (!read_term(text, &at, letters, &n, &dots_at)) return false;
     if (*at) return fai_fail(FA_ERR_RUNTIME, op, "einsum(): the result has one term, but \"%s\" follows it", at);
     if (n + (dots_at >= 0 ? e->ellipsis : 0) > FA_MAX_DIMS)
-        return fai_fail(FA_ERR_RUNTIME, op, "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions", FA_MAX_DIMS);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions", FA_MAX_DIMS);
     for (int k = 0; k <= n; k++) {
         for (int d = 0; k == dots_at && d < e->ellipsis; d++) e->out.label[e->out.n++] = LABELS - e->ellipsis + d;
         if (k == n) break;
         if (!e->seen[letters[k]])
-            return fai_fail(FA_ERR_RUNTIME, op, "einsum(): output subscript %c does not appear in the equation for any input operand",
+            return fai_fail(FA_ERR_RUNTIME, op,
+                            "einsum(): output subscript %c does not appear in the equation for any input operand",
                             letter(letters[k]));
         if (used[letters[k]])
-            return fai_fail(FA_ERR_RUNTIME, op, "einsum(): output subscript %c appears more than once in the output", letter(letters[k]));
+            return fai_fail(FA_ERR_RUNTIME, op, "einsum(): output subscript %c appears more than once in the output",
+                            letter(letters[k]));
         used[letters[k]] = true;
         e->out.label[e->out.n++] = letters[k];
     }
@@ -94,7 +98,8 @@ static bool usual_output(equation *e) {
     int n = e->ellipsis;
     for (int label = 0; label < LETTERS; label++) n += e->seen[label] == 1;
     if (n > FA_MAX_DIMS)
-        return fai_fail(FA_ERR_RUNTIME, op, "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions", FA_MAX_DIMS);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions", FA_MAX_DIMS);
     for (int d = 0; d < e->ellipsis; d++) e->out.label[e->out.n++] = LABELS - e->ellipsis + d;
     for (int label = 0; label < LETTERS; label++)
         if (e->seen[label] == 1) e->out.label[e->out.n++] = label;
@@ -107,7 +112,8 @@ static bool read_equation(equation *e, const char *text, fa_tensor *const *tenso
     if (n > OPERANDS) return fai_fail(FA_ERR_RUNTIME, op, "einsum(): %d operands; at most %d are possible", n, OPERANDS);
     for (;;) {
         int letters[FA_MAX_DIMS], count, dots_at;
-        if (e->count == n) return fai_fail(FA_ERR_RUNTIME, op, "einsum(): fewer operands were provided than specified in the equation");
+        if (e->count == n)
+            return fai_fail(FA_ERR_RUNTIME, op, "einsum(): fewer operands were provided than specified in the equation");
         e->operand[e->count].t = tensors[e->count];
         if (!read_term(text, &at, letters, &count, &dots_at) ||
             !fill_term(e, &e->operand[e->count], e->count, letters, count, dots_at))
@@ -131,9 +137,10 @@ static bool sizes_agree(const equation *e) {
             const int label = e->operand[i].label[d];
             const int64_t found = e->operand[i].t->size[d];
             if (found != 1 && size[label] != 1 && found != size[label])
-                return fai_fail(FA_ERR_RUNTIME, op,
-                                "einsum(): subscript %c has size %lld for operand %d which does not broadcast with previously seen size %lld",
-                                letter(label), (long long)found, i, (long long)size[label]);
+                return fai_fail(
+                    FA_ERR_RUNTIME, op,
+                    "einsum(): subscript %c has size %lld for operand %d which does not broadcast with previously seen size %lld",
+                    letter(label), (long long)found, i, (long long)size[label]);
             if (found != 1) size[label] = found;
         }
     return true;
@@ -150,7 +157,8 @@ static bool take_diagonals(term *t) {
         for (int b = t->n - 1; t->t && b > a; b--) {
             if (t->label[a] != t->label[b]) continue;
             if (t->t->size[a] != t->t->size[b])
-                return fai_fail(FA_ERR_RUNTIME, op, "einsum(): subscript %c is repeated for an operand but the sizes don't match, %lld != %lld",
+                return fai_fail(FA_ERR_RUNTIME, op,
+                                "einsum(): subscript %c is repeated for an operand but the sizes don't match, %lld != %lld",
                                 letter(t->label[a]), (long long)t->t->size[a], (long long)t->t->size[b]);
             const int label = t->label[a];
             t->t = fa_diagonal(t->t, 0, a, b); /* the diagonal comes last */
@@ -222,9 +230,11 @@ static bool contract(const equation *e, term *a, term b, int i) {
     const int own = right.ndim;
     const int64_t columns = collect(e, &b, a, i, false, true, &right);
     if (kept + right.ndim - own > FA_MAX_DIMS)
-        return fai_fail(FA_ERR_RUNTIME, op, "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions", FA_MAX_DIMS);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "einsum(): more than %d subscripts in a row; a tensor has at most that many dimensions", FA_MAX_DIMS);
     for (int k = 0; k < kept; k++) r.label[r.n++] = a->label[left.dim[k]], shape.dim[shape.ndim++] = a->t->size[left.dim[k]];
-    for (int k = own; k < right.ndim; k++) r.label[r.n++] = b.label[right.dim[k]], shape.dim[shape.ndim++] = b.t->size[right.dim[k]];
+    for (int k = own; k < right.ndim; k++)
+        r.label[r.n++] = b.label[right.dim[k]], shape.dim[shape.ndim++] = b.t->size[right.dim[k]];
     fa_tensor *x = fa_reshape(fa_permute(a->t, left), FA_SHAPE(batch, rows, sum));
     fa_tensor *y = fa_reshape(fa_permute(b.t, right), FA_SHAPE(batch, sum, columns));
     r.t = fa_reshape(fa_matmul(x, y), shape);

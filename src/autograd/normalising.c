@@ -25,10 +25,11 @@ static bool channels_fit(const char *op, const char *name, const fa_tensor *t, c
     if (!t || (t->ndim == 1 && t->numel == x->size[1])) return true;
     fai_text_shape(shape, sizeof shape, t->ndim, t->size);
     fai_text_shape(input, sizeof input, x->ndim, x->size);
-    return fai_fail(FA_ERR_RUNTIME, op,
-                    "Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and input of "
-                    "shape %s",
-                    name, name, shape, input);
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and input of "
+        "shape %s",
+        name, name, shape, input);
 }
 
 /* ---- groups of channels ---- */
@@ -38,12 +39,14 @@ fa_tensor *fai_group_norm(fa_tensor *x, int64_t groups, fa_tensor *weight, fa_te
     char shape[160];
     FAI_CALLED(op);
     if (!fai_op_begin(op, 3, names, (fa_tensor *const[]){x, weight, bias}, 6)) return NULL;
-    if (x->ndim < 2) return fai_fail(FA_ERR_RUNTIME, op, "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
+    if (x->ndim < 2)
+        return fai_fail(FA_ERR_RUNTIME, op, "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
     if (groups < 1 || x->size[1] % groups) {
         fai_text_shape(shape, sizeof shape, x->ndim, x->size);
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%lld",
-                        shape, (long long)groups);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%lld",
+            shape, (long long)groups);
     }
     if (!channels_fit(op, "weight", weight, x) || !channels_fit(op, "bias", bias, x)) return NULL;
     FA_SCOPE;
@@ -61,8 +64,10 @@ static bool instance_fits(const char *op, const fa_tensor *x, bool use_input_sta
     for (int d = 2; d < x->ndim; d++) places *= x->size[d];
     fai_text_shape(shape, sizeof shape, x->ndim, x->size);
     if (use_input_stats && (x->ndim < 3 || places == 1))
-        return fai_fail(FA_ERR_VALUE, op, "Expected more than 1 spatial element when training, got input size torch.Size(%s)", shape);
-    if (x->ndim < 3) return fai_fail(FA_ERR_RUNTIME, op, "Expected at least 3 dimensions [n, c, sides], got input size %s", shape);
+        return fai_fail(FA_ERR_VALUE, op, "Expected more than 1 spatial element when training, got input size torch.Size(%s)",
+                        shape);
+    if (x->ndim < 3)
+        return fai_fail(FA_ERR_RUNTIME, op, "Expected at least 3 dimensions [n, c, sides], got input size %s", shape);
     if (use_input_stats || (mean && var)) return true;
     return fai_fail(FA_ERR_RUNTIME, op, "Expected running_mean and running_var to be defined when use_input_stats is false");
 }
@@ -80,7 +85,8 @@ fa_tensor *fai_instance_norm(fa_tensor *x, fa_tensor *running_mean, fa_tensor *r
     FAI_CALLED(op);
     if (!fai_op_begin(op, 5, names, (fa_tensor *const[]){x, running_mean, running_var, weight, bias}, 30) ||
         !instance_fits(op, x, use_input_stats, running_mean, running_var) || !channels_fit(op, "running_mean", running_mean, x) ||
-        !channels_fit(op, "running_var", running_var, x) || !channels_fit(op, "weight", weight, x) || !channels_fit(op, "bias", bias, x))
+        !channels_fit(op, "running_var", running_var, x) || !channels_fit(op, "weight", weight, x) ||
+        !channels_fit(op, "bias", bias, x))
         return NULL;
     if (use_input_stats && (running_mean || running_var) && fai_refuse_pending(op)) return NULL;
     if (!use_input_stats) return fai_batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
@@ -116,13 +122,15 @@ fa_tensor *fai_rms_norm(fa_tensor *x, fa_shape shape, fa_tensor *weight, double 
     }
     fai_text_shape(found, sizeof found, x->ndim, x->size);
     if (!fits)
-        return fai_fail(FA_ERR_RUNTIME, op, "Given normalized_shape=%s, expected input with shape [*, those sizes], but got input of size%s",
-                        wanted, found);
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "Given normalized_shape=%s, expected input with shape [*, those sizes], but got input of size%s", wanted,
+                        found);
     if (weight && (weight->ndim != shape.ndim || memcmp(weight->size, shape.dim, sizeof(int64_t) * (size_t)shape.ndim) != 0)) {
         fai_text_shape(found, sizeof found, weight->ndim, weight->size);
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "Expected weight to be of same shape as normalized_shape, but got weight of shape %s and normalized_shape = %s",
-                        found, wanted);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "Expected weight to be of same shape as normalized_shape, but got weight of shape %s and normalized_shape = %s",
+            found, wanted);
     }
     FA_SCOPE;
     fa_tensor *wide = fai_widened(x);
@@ -138,8 +146,7 @@ fa_tensor *fai_local_response_norm(fa_tensor *x, int64_t size, double alpha, dou
     const char *op = "local_response_norm";
     FAI_CALLED(op);
     if (!fai_begin1(op, "x", x)) return NULL;
-    if (x->ndim < 3)
-        return fai_fail(FA_ERR_VALUE, op, "Expected 3D or higher dimensionality input (got %d dimensions)", x->ndim);
+    if (x->ndim < 3) return fai_fail(FA_ERR_VALUE, op, "Expected 3D or higher dimensionality input (got %d dimensions)", x->ndim);
     if (size < 1) return fai_fail(FA_ERR_VALUE, op, "argument 'size' is %lld; give 1 or more channels", (long long)size);
     FA_SCOPE;
     if (x->numel == 0) return fa_keep(fa_clone(x));

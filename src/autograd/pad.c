@@ -35,9 +35,10 @@ static fa_tensor *cut(fa_tensor *x, const frame *f) {
     for (int d = 0; r && d < x->ndim; d++) {
         const int64_t start = f->before[d] < 0 ? -f->before[d] : 0, end = x->size[d] + (f->after[d] < 0 ? f->after[d] : 0);
         if (start > end)
-            return fai_fail(FA_ERR_RUNTIME, "pad",
-                            "narrow(): length must be non-negative. Sides %lld and %lld cut more than the %lld elements of dimension %d",
-                            (long long)f->before[d], (long long)f->after[d], (long long)x->size[d], d);
+            return fai_fail(
+                FA_ERR_RUNTIME, "pad",
+                "narrow(): length must be non-negative. Sides %lld and %lld cut more than the %lld elements of dimension %d",
+                (long long)f->before[d], (long long)f->after[d], (long long)x->size[d], d);
         if (start > 0 || end < x->size[d]) r = fa_slice(r, d, start, end, 1);
     }
     return r;
@@ -67,7 +68,8 @@ static fa_tensor *constant(fa_tensor *x, const frame *f, double value) {
         const int64_t more = (f->before[d] > 0 ? f->before[d] : 0) + (f->after[d] > 0 ? f->after[d] : 0);
         grows |= more > 0;
         if (more > INT64_MAX - shape.dim[d] || !fai_mul(numel, shape.dim[d] + more, &numel))
-            return fai_fail(FA_ERR_RUNTIME, "pad", "Storage size calculation overflowed: dimension %d would have %lld + %lld elements", d,
+            return fai_fail(FA_ERR_RUNTIME, "pad",
+                            "Storage size calculation overflowed: dimension %d would have %lld + %lld elements", d,
                             (long long)shape.dim[d], (long long)more);
         shape.dim[d] += more;
     }
@@ -75,9 +77,9 @@ static fa_tensor *constant(fa_tensor *x, const frame *f, double value) {
     fa_tensor *r = embed(x, f, shape);
     if (value == 0 || !r) return fa_keep(r);
     fa_tensor *inside = embed(fa_ones(fa_shape_of_tensor(x), .dtype = FA_BOOL, .device = x->device), f, shape);
-    const fa_scalar number = fai_is_float(x->dtype)     ? fa_scalar_of_float(value)
-                             : x->dtype == FA_BOOL ? fa_scalar_of_bool(true)
-                                                   : fa_scalar_of_int((int64_t)value);
+    const fa_scalar number = fai_is_float(x->dtype) ? fa_scalar_of_float(value)
+                             : x->dtype == FA_BOOL  ? fa_scalar_of_bool(true)
+                                                    : fa_scalar_of_int((int64_t)value);
     return fa_keep(fai_row3(FAI_ROW_where, fai_of(inside), fai_of(r), (fai_operand){.scalar = number}));
 }
 
@@ -99,7 +101,8 @@ static bool sides_fit(const fa_tensor *x, int d, kind k, int64_t before, int64_t
     fai_text_shape(shape, sizeof shape, x->ndim, x->size);
     if (size == 0)
         return fai_fail(FA_ERR_RUNTIME, op,
-                        "Expected a tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s", shape);
+                        "Expected a tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s",
+                        shape);
     if (k == REFLECT && (before >= size || after >= size))
         return fai_fail(FA_ERR_RUNTIME, op,
                         "Padding size should be less than the corresponding input dimension, but got: padding (%lld, %lld) at "
@@ -133,11 +136,12 @@ static fa_tensor *again(fa_tensor *x, int d, kind k, int64_t before, int64_t aft
 
 static bool dims_fit(const fa_tensor *x, int sides) {
     if (sides >= 1 && sides <= 3 && (x->ndim == sides + 1 || x->ndim == sides + 2)) return true;
-    return fai_fail(FA_ERR_UNSUPPORTED, "pad",
-                    "Padding size %d is not supported for %dD input tensor. Supported combinations for non-constant padding: 2D or 3D "
-                    "input: padding size = 2 (pads last dimension); 3D or 4D input: padding size = 4 (pads last 2 dimensions); 4D or 5D "
-                    "input: padding size = 6 (pads last 3 dimensions)",
-                    2 * sides, x->ndim);
+    return fai_fail(
+        FA_ERR_UNSUPPORTED, "pad",
+        "Padding size %d is not supported for %dD input tensor. Supported combinations for non-constant padding: 2D or 3D "
+        "input: padding size = 2 (pads last dimension); 3D or 4D input: padding size = 4 (pads last 2 dimensions); 4D or 5D "
+        "input: padding size = 6 (pads last 3 dimensions)",
+        2 * sides, x->ndim);
 }
 
 fa_tensor *fai_pad(fa_tensor *x, fa_shape pads, const char *mode, double value) {

@@ -9,13 +9,14 @@ static bool begin_empty(const char *op, fa_tensor *x, int sides) {
     if (!fai_begin1(op, "x", x)) return false;
     fai_text_shape(shape, sizeof shape, x->ndim, x->size);
     if (x->ndim != sides + 1 && x->ndim != sides + 2)
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "%s: Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s. Channels "
-                        "stand before the last %d dimension%s",
-                        op, sides + 1, sides + 2, shape, sides, sides == 1 ? "" : "s");
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "%s: Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s. Channels "
+            "stand before the last %d dimension%s",
+            op, sides + 1, sides + 2, shape, sides, sides == 1 ? "" : "s");
     if (fai_is_float(x->dtype)) return true;
-    return fai_fail(FA_ERR_UNSUPPORTED, op, "\"%s\" not implemented for '%s'. It takes floating tensors: fa_cast(x, FA_FLOAT32)", op,
-                    fai_dtype_title((fa_dtype)x->dtype));
+    return fai_fail(FA_ERR_UNSUPPORTED, op, "\"%s\" not implemented for '%s'. It takes floating tensors: fa_cast(x, FA_FLOAT32)",
+                    op, fai_dtype_title((fa_dtype)x->dtype));
 }
 
 /* Nothing but the first dimension may be empty. */
@@ -24,15 +25,15 @@ static bool is_there(const char *op, const fa_tensor *x) {
     fai_text_shape(shape, sizeof shape, x->ndim, x->size);
     for (int d = 1; d < x->ndim; d++)
         if (x->size[d] == 0)
-            return fai_fail(FA_ERR_RUNTIME, op,
-                            "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension "
-                            "%d being empty",
-                            op, shape, d);
+            return fai_fail(
+                FA_ERR_RUNTIME, op,
+                "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension "
+                "%d being empty",
+                op, shape, d);
     return true;
 }
 
 static bool begin(const char *op, fa_tensor *x, int sides) { return begin_empty(op, x, sides) && is_there(op, x); }
-
 
 /* ---- windows of one size ---- */
 
@@ -40,7 +41,8 @@ typedef struct window {
     int64_t kernel[FAI_MAX_SIDES], stride[FAI_MAX_SIDES], padding[FAI_MAX_SIDES], dilation[FAI_MAX_SIDES];
 } window;
 
-static bool window_of(const char *op, int sides, window *w, fa_shape kernel, fa_shape stride, fa_shape padding, fa_shape dilation) {
+static bool window_of(const char *op, int sides, window *w, fa_shape kernel, fa_shape stride, fa_shape padding,
+                      fa_shape dilation) {
     return fai_sides(op, "kernel_size", kernel, sides, 1, w->kernel) &&
            fai_sides(op, "stride", stride.ndim ? stride : kernel, sides, 1, w->stride) &&
            fai_sides(op, "padding", padding, sides, 0, w->padding) && fai_sides(op, "dilation", dilation, sides, 1, w->dilation);
@@ -53,15 +55,16 @@ fa_tensor *fai_max_pool1d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_sha
     fa_tensor *at = NULL;
     if (!begin("max_pool1d", x, 1) || !window_of("max_pool1d", 1, &w, kernel, stride, padding, dilation)) return NULL;
     FA_SCOPE;
-    fa_tensor *r = fai_max_pool2d(fai_raised(x), fai_raised_sides(1, w.kernel[0]), fai_raised_sides(1, w.stride[0]),
-                                  fai_raised_sides(0, w.padding[0]), fai_raised_sides(1, w.dilation[0]), ceil_mode,
-                                  indices ? &at : NULL);
+    fa_tensor *r =
+        fai_max_pool2d(fai_raised(x), fai_raised_sides(1, w.kernel[0]), fai_raised_sides(1, w.stride[0]),
+                       fai_raised_sides(0, w.padding[0]), fai_raised_sides(1, w.dilation[0]), ceil_mode, indices ? &at : NULL);
     r = fa_squeeze_dim(r, -2);
     if (r && indices && !(*indices = fa_keep(fa_squeeze_dim(at, -2)))) return NULL;
     return fa_keep(r);
 }
 
-fa_tensor *fai_avg_pool1d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, bool ceil_mode, bool count_include_pad) {
+fa_tensor *fai_avg_pool1d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, bool ceil_mode,
+                          bool count_include_pad) {
     FAI_CALLED("avg_pool1d");
     window w;
     if (!begin("avg_pool1d", x, 1) || !window_of("avg_pool1d", 1, &w, kernel, stride, padding, FA_SHAPE(1))) return NULL;
@@ -108,10 +111,11 @@ fa_tensor *fai_max_pool3d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_sha
     fa_tensor *at_plane = NULL, *at_depth = NULL;
     if (!begin("max_pool3d", x, 3) || !window_of("max_pool3d", 3, &w, kernel, stride, padding, dilation)) return NULL;
     FA_SCOPE;
-    fa_tensor *planes = fai_max_pool2d(volumes(x), FA_SHAPE(w.kernel[1], w.kernel[2]), FA_SHAPE(w.stride[1], w.stride[2]),
-                                       FA_SHAPE(w.padding[1], w.padding[2]), FA_SHAPE(w.dilation[1], w.dilation[2]), ceil_mode, &at_plane);
-    fa_tensor *r = fai_max_pool2d(depth_as_side(planes), FA_SHAPE(w.kernel[0], 1), FA_SHAPE(w.stride[0], 1), FA_SHAPE(w.padding[0], 0),
-                                  FA_SHAPE(w.dilation[0], 1), ceil_mode, &at_depth);
+    fa_tensor *planes =
+        fai_max_pool2d(volumes(x), FA_SHAPE(w.kernel[1], w.kernel[2]), FA_SHAPE(w.stride[1], w.stride[2]),
+                       FA_SHAPE(w.padding[1], w.padding[2]), FA_SHAPE(w.dilation[1], w.dilation[2]), ceil_mode, &at_plane);
+    fa_tensor *r = fai_max_pool2d(depth_as_side(planes), FA_SHAPE(w.kernel[0], 1), FA_SHAPE(w.stride[0], 1),
+                                  FA_SHAPE(w.padding[0], 0), FA_SHAPE(w.dilation[0], 1), ceil_mode, &at_depth);
     if (!r) return NULL;
     const fa_shape shape = pooled_shape(x, planes, r);
     r = fa_reshape(r, shape);
@@ -119,21 +123,24 @@ fa_tensor *fai_max_pool3d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_sha
     return fa_keep(r);
 }
 
-fa_tensor *fai_avg_pool3d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, bool ceil_mode, bool count_include_pad) {
+fa_tensor *fai_avg_pool3d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, bool ceil_mode,
+                          bool count_include_pad) {
     FAI_CALLED("avg_pool3d");
     window w;
     if (!begin("avg_pool3d", x, 3) || !window_of("avg_pool3d", 3, &w, kernel, stride, padding, FA_SHAPE(1))) return NULL;
     FA_SCOPE;
-    fa_tensor *planes = fai_avg_pool2d(volumes(fai_widened(x)), FA_SHAPE(w.kernel[1], w.kernel[2]), FA_SHAPE(w.stride[1], w.stride[2]),
-                                       FA_SHAPE(w.padding[1], w.padding[2]), ceil_mode, count_include_pad);
-    fa_tensor *r = fai_avg_pool2d(depth_as_side(planes), FA_SHAPE(w.kernel[0], 1), FA_SHAPE(w.stride[0], 1), FA_SHAPE(w.padding[0], 0),
-                                  ceil_mode, count_include_pad);
+    fa_tensor *planes =
+        fai_avg_pool2d(volumes(fai_widened(x)), FA_SHAPE(w.kernel[1], w.kernel[2]), FA_SHAPE(w.stride[1], w.stride[2]),
+                       FA_SHAPE(w.padding[1], w.padding[2]), ceil_mode, count_include_pad);
+    fa_tensor *r = fai_avg_pool2d(depth_as_side(planes), FA_SHAPE(w.kernel[0], 1), FA_SHAPE(w.stride[0], 1),
+                                  FA_SHAPE(w.padding[0], 0), ceil_mode, count_include_pad);
     return r ? fa_keep(fa_cast(fa_reshape(r, pooled_shape(x, planes, r)), (fa_dtype)x->dtype)) : NULL;
 }
 
 /* ---- power averages ---- */
 
-static fa_tensor *power_pool(const char *op, int sides, fa_tensor *x, double norm_type, fa_shape kernel, fa_shape stride, bool ceil_mode) {
+static fa_tensor *power_pool(const char *op, int sides, fa_tensor *x, double norm_type, fa_shape kernel, fa_shape stride,
+                             bool ceil_mode) {
     FAI_CALLED(op);
     int64_t k[FAI_MAX_SIDES];
     double count = 1;
@@ -163,8 +170,8 @@ fa_tensor *fai_lp_pool3d(fa_tensor *x, double norm_type, fa_shape kernel, fa_sha
 
 /* ---- back to where the largest stood ---- */
 
-static bool unpool_fits(const char *op, int sides, const fa_tensor *x, const fa_tensor *indices, const window *w, fa_shape output_size,
-                        int64_t *out) {
+static bool unpool_fits(const char *op, int sides, const fa_tensor *x, const fa_tensor *indices, const window *w,
+                        fa_shape output_size, int64_t *out) {
     char found[160], wanted[160];
     if (indices->dtype != FA_INT64)
         return fai_fail(FA_ERR_RUNTIME, op, "elements in indices should be type int64 but got: %s",
@@ -172,19 +179,21 @@ static bool unpool_fits(const char *op, int sides, const fa_tensor *x, const fa_
     if (!fai_same_shape(x, indices)) {
         fai_text_shape(wanted, sizeof wanted, x->ndim, x->size);
         fai_text_shape(found, sizeof found, indices->ndim, indices->size);
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
-                        wanted, found);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s", wanted,
+            found);
     }
     if (output_size.ndim && output_size.ndim != sides)
-        return fai_fail(FA_ERR_VALUE, op, "output_size should be a sequence containing %d or %d elements, but it has a length of '%d'",
-                        sides, sides + 2, (int)output_size.ndim);
+        return fai_fail(FA_ERR_VALUE, op,
+                        "output_size should be a sequence containing %d or %d elements, but it has a length of '%d'", sides,
+                        sides + 2, (int)output_size.ndim);
     for (int s = 0; s < sides; s++) {
         const int64_t usual = (x->size[x->ndim - sides + s] - 1) * w->stride[s] + w->kernel[s] - 2 * w->padding[s];
         out[s] = output_size.ndim ? output_size.dim[s] : usual;
         if (output_size.ndim && (out[s] <= usual - w->stride[s] || out[s] >= usual + w->stride[s]))
-            return fai_fail(FA_ERR_VALUE, op, "invalid output_size: %lld (dim %d must be between %lld and %lld)", (long long)out[s], s,
-                            (long long)(usual - w->stride[s]), (long long)(usual + w->stride[s]));
+            return fai_fail(FA_ERR_VALUE, op, "invalid output_size: %lld (dim %d must be between %lld and %lld)",
+                            (long long)out[s], s, (long long)(usual - w->stride[s]), (long long)(usual + w->stride[s]));
     }
     return true;
 }
@@ -195,7 +204,8 @@ static fa_tensor *unpool(const char *op, int sides, fa_tensor *x, fa_tensor *ind
     window w;
     int64_t out[FAI_MAX_SIDES], places = 1;
     if (!fai_begin2(op, "x", x, "indices", indices) || !begin(op, x, sides) ||
-        !window_of(op, sides, &w, kernel, stride, padding, FA_SHAPE(1)) || !unpool_fits(op, sides, x, indices, &w, output_size, out))
+        !window_of(op, sides, &w, kernel, stride, padding, FA_SHAPE(1)) ||
+        !unpool_fits(op, sides, x, indices, &w, output_size, out))
         return NULL;
     FA_SCOPE;
     fa_shape flat = {.ndim = x->ndim - sides + 1}, full = fa_shape_of_tensor(x);
@@ -205,19 +215,22 @@ static fa_tensor *unpool(const char *op, int sides, fa_tensor *x, fa_tensor *ind
     return fa_keep(fa_reshape(r, full));
 }
 
-fa_tensor *fai_max_unpool1d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding, fa_shape output_size) {
+fa_tensor *fai_max_unpool1d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding,
+                            fa_shape output_size) {
     return unpool("max_unpool1d", 1, x, indices, kernel, stride, padding, output_size);
 }
-fa_tensor *fai_max_unpool2d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding, fa_shape output_size) {
+fa_tensor *fai_max_unpool2d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding,
+                            fa_shape output_size) {
     return unpool("max_unpool2d", 2, x, indices, kernel, stride, padding, output_size);
 }
-fa_tensor *fai_max_unpool3d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding, fa_shape output_size) {
+fa_tensor *fai_max_unpool3d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding,
+                            fa_shape output_size) {
     return unpool("max_unpool3d", 3, x, indices, kernel, stride, padding, output_size);
 }
 
 /* ---- windows as long as needed for a given number of them ---- */
 
-/* Window i of out over size elements; the longest of all: where the remainder of i * size is the largest multiple of the divisor. */
+/* Window i of out over size elements; the longest of all. */
 static int64_t first_of(int64_t i, int64_t size, int64_t out) { return i * size / out; }
 static int64_t end_of(int64_t i, int64_t size, int64_t out) { return ((i + 1) * size + out - 1) / out; }
 static int64_t longest(int64_t size, int64_t out) {
@@ -232,14 +245,16 @@ static int64_t longest(int64_t size, int64_t out) {
 /* out[s] of output_size, whose -1 keeps x's size; *uniform: all windows have one size. */
 static bool sizes_wanted(const char *op, const fa_tensor *x, int sides, fa_shape output_size, int64_t *out, bool *uniform) {
     if (output_size.ndim != 1 && output_size.ndim != sides)
-        return fai_fail(FA_ERR_RUNTIME, op, "%s: output_size must be %d, but it has %d numbers", op, sides, (int)output_size.ndim);
+        return fai_fail(FA_ERR_RUNTIME, op, "%s: output_size must be %d, but it has %d numbers", op, sides,
+                        (int)output_size.ndim);
     *uniform = true;
     for (int s = 0; s < sides; s++) {
         const int64_t size = x->size[x->ndim - sides + s];
         out[s] = output_size.dim[output_size.ndim == 1 ? 0 : s];
         if (out[s] == -1) out[s] = size;
         if (out[s] < 0)
-            return fai_fail(FA_ERR_RUNTIME, op, "%s: elements of output_size must be greater than or equal to 0 but received %lld", op,
+            return fai_fail(FA_ERR_RUNTIME, op,
+                            "%s: elements of output_size must be greater than or equal to 0 but received %lld", op,
                             (long long)out[s]);
         *uniform = *uniform && out[s] > 0 && size % out[s] == 0;
     }
@@ -301,9 +316,15 @@ static fa_tensor *adaptive_mean(const char *op, int sides, fa_tensor *x, fa_shap
     return fa_keep(fa_cast(r, (fa_dtype)x->dtype));
 }
 
-fa_tensor *fa_adaptive_avg_pool1d(fa_tensor *x, fa_shape output_size) { return adaptive_mean("adaptive_avg_pool1d", 1, x, output_size); }
-fa_tensor *fa_adaptive_avg_pool2d(fa_tensor *x, fa_shape output_size) { return adaptive_mean("adaptive_avg_pool2d", 2, x, output_size); }
-fa_tensor *fa_adaptive_avg_pool3d(fa_tensor *x, fa_shape output_size) { return adaptive_mean("adaptive_avg_pool3d", 3, x, output_size); }
+fa_tensor *fa_adaptive_avg_pool1d(fa_tensor *x, fa_shape output_size) {
+    return adaptive_mean("adaptive_avg_pool1d", 1, x, output_size);
+}
+fa_tensor *fa_adaptive_avg_pool2d(fa_tensor *x, fa_shape output_size) {
+    return adaptive_mean("adaptive_avg_pool2d", 2, x, output_size);
+}
+fa_tensor *fa_adaptive_avg_pool3d(fa_tensor *x, fa_shape output_size) {
+    return adaptive_mean("adaptive_avg_pool3d", 3, x, output_size);
+}
 
 /* For each window its elements' positions within x's sides, [windows..., elements...]. */
 static fa_tensor *places(const char *op, fa_tensor *x, int sides, const int64_t *out) {

@@ -14,7 +14,7 @@ static const int taps_of[] = {1, 1, 2, 4};
 /* One dimension: out elements from in ones. */
 typedef struct axis {
     int64_t in, out;
-    double step;  /* of x for one element of the result */
+    double step; /* of x for one element of the result */
     bool corners, narrow;
 } axis;
 
@@ -80,8 +80,10 @@ static const struct mode {
     const char *name;
     int sides; /* 0: 1 to 3 */
     blend blend;
-} modes[] = {{"nearest", 0, NEAREST},   {"nearest-exact", 0, NEAREST_EXACT}, {"linear", 1, LINEAR},
-             {"bilinear", 2, LINEAR},   {"trilinear", 3, LINEAR},            {"bicubic", 2, CUBIC}, {"area", 0, NEAREST}};
+} modes[] = {{"nearest", 0, NEAREST},  {"nearest-exact", 0, NEAREST_EXACT},
+             {"linear", 1, LINEAR},    {"bilinear", 2, LINEAR},
+             {"trilinear", 3, LINEAR}, {"bicubic", 2, CUBIC},
+             {"area", 0, NEAREST}};
 
 static const struct mode *mode_of(const fa_tensor *x, const char *name) {
     const struct mode *m = NULL;
@@ -89,10 +91,11 @@ static const struct mode *mode_of(const fa_tensor *x, const char *name) {
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (name && !strcmp(modes[i].name, name)) m = &modes[i];
     if (sides < 1 || sides > 3 || !m)
-        return fai_fail(FA_ERR_UNSUPPORTED, "interpolate",
-                        "Input Error: Only 3D, 4D and 5D input Tensors supported (got %dD) for the modes: nearest | linear | bilinear | "
-                        "bicubic | trilinear | area | nearest-exact (got %s)",
-                        x->ndim, name ? name : "NULL");
+        return fai_fail(
+            FA_ERR_UNSUPPORTED, "interpolate",
+            "Input Error: Only 3D, 4D and 5D input Tensors supported (got %dD) for the modes: nearest | linear | bilinear | "
+            "bicubic | trilinear | area | nearest-exact (got %s)",
+            x->ndim, name ? name : "NULL");
     if (m->sides == 0 || m->sides == sides) return m;
     return fai_fail(FA_ERR_UNSUPPORTED, "interpolate", "Got %dD input, but %s mode needs %dD input", x->ndim, name, m->sides + 2);
 }
@@ -118,8 +121,10 @@ static bool axes_of(const fa_tensor *x, fa_shape size, fa_factors scale, bool co
                             "Input and output sizes should be greater than 0, but got input %lld and output %.0f at side %d",
                             (long long)a->in, wanted, s);
         a->out = (int64_t)wanted;
-        if (corners) a->step = a->out > 1 ? rounded(a, (double)(a->in - 1) / (double)(a->out - 1)) : 0;
-        else a->step = rounded(a, scale.n ? 1 / factor : (double)a->in / (double)a->out);
+        if (corners)
+            a->step = a->out > 1 ? rounded(a, (double)(a->in - 1) / (double)(a->out - 1)) : 0;
+        else
+            a->step = rounded(a, scale.n ? 1 / factor : (double)a->in / (double)a->out);
     }
     return true;
 }
@@ -132,11 +137,15 @@ fa_tensor *fai_interpolate(fa_tensor *x, fa_shape size, fa_factors scale_factor,
     const struct mode *m = mode_of(x, mode);
     if (!m || !axes_of(x, size, scale_factor, align_corners, axes)) return NULL;
     if (align_corners && m->blend < LINEAR)
-        return fai_fail(FA_ERR_VALUE, op,
-                        "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
+        return fai_fail(
+            FA_ERR_VALUE, op,
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
     if (!fai_is_float(x->dtype) && !(m->blend < LINEAR && x->dtype == FA_UINT8))
         return fai_fail(FA_ERR_UNSUPPORTED, op, "\"compute_indices_weights_%s\" not implemented for '%s': fa_cast(x, FA_FLOAT32)",
-                        m->blend < LINEAR ? "nearest" : m->blend == LINEAR ? "linear" : "cubic", fai_dtype_title((fa_dtype)x->dtype));
+                        m->blend < LINEAR    ? "nearest"
+                        : m->blend == LINEAR ? "linear"
+                                             : "cubic",
+                        fai_dtype_title((fa_dtype)x->dtype));
     const int sides = x->ndim - 2;
     FA_SCOPE;
     if (!strcmp(m->name, "area")) {
@@ -155,8 +164,8 @@ fa_tensor *fai_interpolate(fa_tensor *x, fa_shape size, fa_factors scale_factor,
 
 static bool pixels_fit(const char *op, const char *argument, const fa_tensor *x, int64_t factor) {
     if (x->ndim < 3)
-        return fai_fail(FA_ERR_RUNTIME, op, "%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op,
-                        x->ndim);
+        return fai_fail(FA_ERR_RUNTIME, op, "%s expects input to have at least 3 dimensions, but got input with %d dimension(s)",
+                        op, x->ndim);
     if (x->ndim + 2 > FA_MAX_DIMS)
         return fai_fail(FA_ERR_RUNTIME, op, "x has %d dimensions; %s takes at most %d: fa_flatten the first ones", x->ndim, op,
                         FA_MAX_DIMS - 2);
@@ -172,10 +181,11 @@ fa_tensor *fa_pixel_shuffle(fa_tensor *x, int64_t upscale_factor) {
     const int c = x->ndim - 3;
     const int64_t channels = x->size[c], h = x->size[c + 1], w = x->size[c + 2];
     if (r > 3037000499 || channels % (r * r))
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-                        "input.size(-3)=%lld is not divisible by %lld * %lld",
-                        (long long)channels, (long long)r, (long long)r);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+            "input.size(-3)=%lld is not divisible by %lld * %lld",
+            (long long)channels, (long long)r, (long long)r);
     FA_SCOPE;
     fa_shape full = fa_shape_of_tensor(x), shape = full, order = {.ndim = c + 5};
     full.ndim = c + 5;
@@ -196,7 +206,8 @@ fa_tensor *fa_pixel_unshuffle(fa_tensor *x, int64_t downscale_factor) {
     for (int s = 1; s <= 2; s++)
         if (x->size[c + s] % r)
             return fai_fail(FA_ERR_RUNTIME, op,
-                            "pixel_unshuffle expects %s to be divisible by downscale_factor, but input.size(%d)=%lld is not divisible by %lld",
+                            "pixel_unshuffle expects %s to be divisible by downscale_factor, but input.size(%d)=%lld is not "
+                            "divisible by %lld",
                             s == 1 ? "height" : "width", s - 3, (long long)x->size[c + s], (long long)r);
     FA_SCOPE;
     const int64_t channels = x->size[c], h = x->size[c + 1] / r, w = x->size[c + 2] / r;
@@ -215,7 +226,8 @@ fa_tensor *fa_channel_shuffle(fa_tensor *x, int64_t groups) {
     FAI_CALLED(op);
     if (!fai_begin1(op, "x", x)) return NULL;
     if (x->ndim < 3)
-        return fai_fail(FA_ERR_RUNTIME, op, "channel_shuffle expects input with > 2 dims, but got input with %d dimensions", x->ndim);
+        return fai_fail(FA_ERR_RUNTIME, op, "channel_shuffle expects input with > 2 dims, but got input with %d dimensions",
+                        x->ndim);
     if (groups < 1 || x->size[1] % groups)
         return fai_fail(FA_ERR_RUNTIME, op, "Number of channels must be divisible by groups. Got %lld channels and %lld groups.",
                         (long long)x->size[1], (long long)groups);
@@ -242,12 +254,13 @@ static bool columns_of(const char *op, columns *c, const int64_t *image, fa_shap
         c->count[s] = c->padded[s] < c->reach[s] ? 0 : (c->padded[s] - c->reach[s]) / c->stride[s] + 1;
     }
     if (c->count[0] > 0 && c->count[1] > 0) return true;
-    return fai_fail(FA_ERR_RUNTIME, op,
-                    "Given input with spatial size (%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, %lld), padding=(%lld, %lld), "
-                    "calculated shape of the array of sliding blocks as (%lld, %lld), but its components must be at least one.",
-                    (long long)image[0], (long long)image[1], (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->dilation[0],
-                    (long long)c->dilation[1], (long long)c->padding[0], (long long)c->padding[1], (long long)c->count[0],
-                    (long long)c->count[1]);
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "Given input with spatial size (%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, %lld), padding=(%lld, %lld), "
+        "calculated shape of the array of sliding blocks as (%lld, %lld), but its components must be at least one.",
+        (long long)image[0], (long long)image[1], (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->dilation[0],
+        (long long)c->dilation[1], (long long)c->padding[0], (long long)c->padding[1], (long long)c->count[0],
+        (long long)c->count[1]);
 }
 
 static bool movable(const char *op, const fa_tensor *x) {
@@ -267,7 +280,8 @@ fa_tensor *fai_im2col(fa_tensor *x, fa_shape kernel, fa_shape dilation, fa_shape
     const bool batched = x->ndim == 4;
     const int64_t channels = x->size[x->ndim - 3];
     fa_tensor *r = batched ? x : fa_unsqueeze(x, 0);
-    if (c.padding[0] || c.padding[1]) r = fai_pad(r, FA_SHAPE(c.padding[1], c.padding[1], c.padding[0], c.padding[0]), "constant", 0);
+    if (c.padding[0] || c.padding[1])
+        r = fai_pad(r, FA_SHAPE(c.padding[1], c.padding[1], c.padding[0], c.padding[0]), "constant", 0);
     for (int s = 0; s < 2; s++) r = fa_slice(fa_unfold(r, 2 + s, c.reach[s], c.stride[s]), -1, 0, c.reach[s], c.dilation[s]);
     r = fa_permute(r, FA_DIMS(0, 1, 4, 5, 2, 3)); /* [n, c, count, count, kernel, kernel] */
     const int64_t images = batched ? x->size[0] : 1;
@@ -278,15 +292,17 @@ fa_tensor *fai_im2col(fa_tensor *x, fa_shape kernel, fa_shape dilation, fa_shape
 static bool blocks_fit(const char *op, const fa_tensor *x, const columns *c) {
     const int64_t rows = x->size[x->ndim - 2], blocks = x->size[x->ndim - 1];
     if (rows % (c->kernel[0] * c->kernel[1]))
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=%lld and "
-                        "kernel_size=(%lld, %lld).",
-                        (long long)rows, (long long)c->kernel[0], (long long)c->kernel[1]);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=%lld and "
+            "kernel_size=(%lld, %lld).",
+            (long long)rows, (long long)c->kernel[0], (long long)c->kernel[1]);
     if (blocks == c->count[0] * c->count[1]) return true;
-    return fai_fail(FA_ERR_RUNTIME, op,
-                    "Given output_size and options, expected size of input's dimension 2 to match the calculated number of sliding blocks "
-                    "%lld * %lld = %lld, but got input.size(2)=%lld.",
-                    (long long)c->count[0], (long long)c->count[1], (long long)(c->count[0] * c->count[1]), (long long)blocks);
+    return fai_fail(
+        FA_ERR_RUNTIME, op,
+        "Given output_size and options, expected size of input's dimension 2 to match the calculated number of sliding blocks "
+        "%lld * %lld = %lld, but got input.size(2)=%lld.",
+        (long long)c->count[0], (long long)c->count[1], (long long)(c->count[0] * c->count[1]), (long long)blocks);
 }
 
 fa_tensor *fai_col2im(fa_tensor *x, fa_shape output_size, fa_shape kernel, fa_shape dilation, fa_shape padding, fa_shape stride) {
@@ -300,10 +316,11 @@ fa_tensor *fai_col2im(fa_tensor *x, fa_shape output_size, fa_shape kernel, fa_sh
         return NULL;
     if (x->ndim != 2 && x->ndim != 3) {
         fai_text_shape(shape, sizeof shape, x->ndim, x->size);
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but "
-                        "got: %s",
-                        shape);
+        return fai_fail(
+            FA_ERR_RUNTIME, op,
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but "
+            "got: %s",
+            shape);
     }
     if (!blocks_fit(op, x, &c)) return NULL;
     FA_SCOPE;
@@ -318,7 +335,8 @@ fa_tensor *fai_col2im(fa_tensor *x, fa_shape output_size, fa_shape kernel, fa_sh
         full.dim[2 + s] = c.padded[s];
         r = fa_unfold_backward(r, full, 2 + s, c.reach[s], c.stride[s]);
     }
-    if (c.padding[0] || c.padding[1]) r = fai_pad(r, FA_SHAPE(-c.padding[1], -c.padding[1], -c.padding[0], -c.padding[0]), "constant", 0);
+    if (c.padding[0] || c.padding[1])
+        r = fai_pad(r, FA_SHAPE(-c.padding[1], -c.padding[1], -c.padding[0], -c.padding[0]), "constant", 0);
     r = fa_cast(r, (fa_dtype)x->dtype);
     return fa_keep(x->ndim == 3 ? r : fa_squeeze_dim(r, 0));
 }

@@ -14,7 +14,8 @@ bool fai_convolution_check(const fa_module *m)
 {
     const fai_convolution_arguments *a = m->data;
     if (padding_of(a) != SAME || fai_layer_is(a->stride, 1)) return true;
-    return fai_layer_refuse(m->type->name, "padding='same' is not supported for strided convolutions: leave .stride out, or give .padding");
+    return fai_layer_refuse(m->type->name,
+                            "padding='same' is not supported for strided convolutions: leave .stride out, or give .padding");
 }
 
 /* Each side's padding before and behind, the last side's first: what fa_pad takes. */
