@@ -230,7 +230,8 @@ fa_tensor *fai_max_unpool3d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, f
 
 /* ---- windows as long as needed for a given number of them ---- */
 
-/* Window i of out over size elements; the longest of all. */
+/* Window i of out over size elements; the longest of all: where the remainder of i * size is the largest multiple of the
+ * divisor. */
 static int64_t first_of(int64_t i, int64_t size, int64_t out) { return i * size / out; }
 static int64_t end_of(int64_t i, int64_t size, int64_t out) { return ((i + 1) * size + out - 1) / out; }
 static int64_t longest(int64_t size, int64_t out) {
