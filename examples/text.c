@@ -1,13 +1,13 @@
-/* A character model: an LSTM reads a short text letter by letter and learns to say which letter comes next; then it writes by itself.
+/* A character model: an LSTM reads a short text letter by letter and learns to say which letter comes next; then it writes
+ * by itself.
  *
  *     text [epochs]          with FACULA_SIM=cuda:1 it trains on a simulated GPU */
 #include <facula.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char TEXT[] =
-    "the sun goes up, the sun goes down, the lamp is lit in every town. "
-    "the moon goes up, the moon goes down, and sleep walks softly through the town. ";
+static const char TEXT[] = "the sun goes up, the sun goes down, the lamp is lit in every town. "
+                           "the moon goes up, the moon goes down, and sleep walks softly through the town. ";
 enum { HIDDEN = 64, STEPS = 24, BATCH = 16, LETTERS = 28 };
 
 /* 'a' to 'z' are 0 to 25, then comma and full stop as one, then the space. */

@@ -1,27 +1,28 @@
 /* One time step of LSTM, GRU and RNN after its matrix products, and its derivative. Rows are sequences, columns hidden units; all
  * operands are contiguous matrices of the compute type. n[0] = rows, n[1] = hidden size, n[2] = 1 for relu instead of tanh.
- * A row of gates holds its parts side by side: i f g o (LSTM), r z n (GRU); the forward step writes the activated ones over the sums.
- * groups = ceil(n[0] * n[1] / 256); view.kind FA_VIEW_NONE: that operand is not there.
+ * A row of gates holds its parts side by side: i f g o (LSTM), r z n (GRU); the forward step writes the activated ones over
+ * the sums. groups = ceil(n[0] * n[1] / 256); view.kind FA_VIEW_NONE: that operand is not there.
  *
  *   lstm_step           view[0] = h for the output, view[1] = h for the next step, view[2] = c for it, view[3] = gates (changed),
  *                       view[4] = c before
- *   lstm_step_backward  view[0] = gradient of the gates' sums, view[1] = gradient of c (that of c before takes its place), view[2] = gates,
- *                       view[3] = c before, view[4] = gradient of the output or none, view[5] = gradient of h from the next step
- *   gru_step            view[0] = h for the output, view[1] = h for the next step, view[2] = gates of the input (changed), view[3] = gates of
- *                       the hidden state, view[4] = h before
- *   gru_step_backward   view[0] = gradient of the input's gates, view[1] = of the hidden state's, view[2] = of h from the next step
- *                       (its direct share of h before takes its place), view[3] = gates, view[4] = gates of the hidden state,
- *                       view[5] = h before, view[6] = gradient of the output or none
+ *   lstm_step_backward  view[0] = gradient of the gates' sums, view[1] = gradient of c (that of c before takes its place),
+ *                       view[2] = gates, view[3] = c before, view[4] = gradient of the output or none, view[5] = gradient of
+ *                       h from the next step
+ *   gru_step            view[0] = h for the output, view[1] = h for the next step, view[2] = gates of the input (changed),
+ *                       view[3] = gates of the hidden state, view[4] = h before
+ *   gru_step_backward   view[0] = gradient of the input's gates, view[1] = of the hidden state's, view[2] = of h from the
+ *                       next step (its direct share of h before takes its place), view[3] = gates, view[4] = gates of the
+ *                       hidden state, view[5] = h before, view[6] = gradient of the output or none
  *   rnn_step            view[0] = h for the output, view[1] = h for the next step, view[2] = sums
- *   rnn_step_backward   view[0] = gradient of the sums, view[1] = the output, view[2] = gradient of the output or none, view[3] = gradient
- *                       of h from the next step */
+ *   rnn_step_backward   view[0] = gradient of the sums, view[1] = the output, view[2] = gradient of the output or none,
+ *                       view[3] = gradient of h from the next step */
 
 #ifndef FA_RECURRENT
 #define FA_RECURRENT
 /* What an item works on: element e of a matrix, at `at` of a matrix with `parts` columns for each of its. */
-#define STEP_PLACE(parts)                                         \
-    const fa_i64 e = GROUP * 256 + item, hidden = P.n[1];         \
-    const fa_i64 at = e / hidden * (parts) * hidden + e % hidden;
+#define STEP_PLACE(parts)                                                                                                        \
+    const fa_i64 e = GROUP * 256 + item, hidden = P.n[1];                                                                        \
+    const fa_i64 at = e / hidden * (parts)*hidden + e % hidden;
 #define STEP_INSIDE (GROUP * 256 + item < P.n[0] * P.n[1])
 #endif
 
@@ -32,7 +33,8 @@ KERNEL(N(lstm_step), 256) {
         if (STEP_INSIDE) {
             STEP_PLACE(4)
             GLOBAL REAL *gates = ARG(REAL, 3) + at;
-            const REAL i = N(gate)(gates[0]), f = N(gate)(gates[hidden]), g = N(fa_tanh)(gates[2 * hidden]), o = N(gate)(gates[3 * hidden]);
+            const REAL i = N(gate)(gates[0]), f = N(gate)(gates[hidden]), g = N(fa_tanh)(gates[2 * hidden]),
+                       o = N(gate)(gates[3 * hidden]);
             const REAL c = f * ARG(REAL, 4)[e] + i * g, h = o * N(fa_tanh)(c);
             gates[0] = i;
             gates[hidden] = f;
@@ -88,7 +90,8 @@ KERNEL(N(gru_step_backward), 256) {
             GLOBAL REAL *to = ARG(REAL, 0) + at, *to_own = ARG(REAL, 1) + at;
             const REAL r = gates[0], z = gates[hidden], n = gates[2 * hidden], own = ARG(REAL, 4)[at + 2 * hidden];
             const REAL dh = ARG(REAL, 2)[e] + (P.view[6].kind ? ARG(REAL, 6)[e] : 0);
-            const REAL dn = dh * (1 - z) * (1 - n * n), dz = dh * (ARG(REAL, 5)[e] - n) * z * (1 - z), dr = dn * own * r * (1 - r);
+            const REAL dn = dh * (1 - z) * (1 - n * n), dz = dh * (ARG(REAL, 5)[e] - n) * z * (1 - z),
+                       dr = dn * own * r * (1 - r);
             to[0] = to_own[0] = dr;
             to[hidden] = to_own[hidden] = dz;
             to[2 * hidden] = dn;

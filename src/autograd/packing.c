@@ -1,5 +1,5 @@
-/* Sequences of different lengths, padded or packed. All of these are a choice of rows: a list of row numbers is made on the host, and one
- * index_select of the rows (with a row of padding behind them) does the rest, derivatives included. */
+/* Sequences of different lengths, padded or packed. All of these are a choice of rows: a list of row numbers is made on the
+ * host, and one index_select of the rows (with a row of padding behind them) does the rest, derivatives included. */
 #include "composite.h"
 #include <fa_recurrent.h>
 
@@ -38,8 +38,8 @@ static const char *const PACK = "pack_padded_sequence";
 
 static bool lengths_fit(const fa_tensor *x, const fa_tensor *lengths, int64_t batch, int64_t longest, bool enforce_sorted) {
     if (lengths->ndim != 1 || lengths->dtype != FA_INT64 || !fai_on_cpu(lengths))
-        return fai_fail(FA_ERR_RUNTIME, PACK, "'lengths' argument should be a 1D CPU int64 tensor, but got %dD %s %s tensor", lengths->ndim,
-                        fa_device_text(lengths->device), fai_dtype_title((fa_dtype)lengths->dtype));
+        return fai_fail(FA_ERR_RUNTIME, PACK, "'lengths' argument should be a 1D CPU int64 tensor, but got %dD %s %s tensor",
+                        lengths->ndim, fa_device_text(lengths->device), fai_dtype_title((fa_dtype)lengths->dtype));
     if (x->numel == 0) return fai_fail(FA_ERR_RUNTIME, PACK, "Cannot pack empty tensors.");
     if (lengths->numel != batch)
         return fai_fail(FA_ERR_RUNTIME, PACK, "Expected `len(lengths)` to be equal to batch_size, but got %lld (batch_size=%lld)",
@@ -47,20 +47,23 @@ static bool lengths_fit(const fa_tensor *x, const fa_tensor *lengths, int64_t ba
     const int64_t *length = fai_host(lengths), step = lengths->stride[0];
     for (int64_t b = 0; b < batch; b++) {
         if (length[b * step] <= 0)
-            return fai_fail(FA_ERR_RUNTIME, PACK, "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0");
+            return fai_fail(FA_ERR_RUNTIME, PACK,
+                            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0");
         if (length[b * step] > longest)
             return fai_fail(FA_ERR_RUNTIME, PACK, "lengths[%lld] is %lld, but the padded sequences have %lld steps", (long long)b,
                             (long long)length[b * step], (long long)longest);
         if (enforce_sorted && b > 0 && length[b * step] > length[(b - 1) * step])
-            return fai_fail(FA_ERR_RUNTIME, PACK,
-                            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to "
-                            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability.");
+            return fai_fail(
+                FA_ERR_RUNTIME, PACK,
+                "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+                "`enforce_sorted=False` to "
+                "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability.");
     }
     return true;
 }
 
 typedef struct packing {
-    int64_t batch, steps, longest;         /* steps: of the padded sequences; longest: of the lengths */
+    int64_t batch, steps, longest;          /* steps: of the padded sequences; longest: of the lengths */
     int64_t *length, *order, *back, *sizes; /* of one block */
     int64_t *rows, nrows;
 } packing;
@@ -91,7 +94,9 @@ bool fa_pack_padded_sequence(fa_tensor *x, fa_tensor *lengths, bool batch_first,
     FAI_CALLED(PACK);
     if (!fai_begin1(PACK, "x", x) || !fai_check(PACK, "lengths", lengths)) return false;
     if (!packed) return fai_fail(FA_ERR_TYPE, PACK, "argument 'packed' is NULL: there is no place for the result");
-    if (x->ndim < 2) return fai_fail(FA_ERR_INDEX, PACK, "Dimension specified as 1 but tensor has %d dimensions: time and batch are needed", x->ndim);
+    if (x->ndim < 2)
+        return fai_fail(FA_ERR_INDEX, PACK, "Dimension specified as 1 but tensor has %d dimensions: time and batch are needed",
+                        x->ndim);
     packing p = {.batch = x->size[!batch_first], .steps = x->size[batch_first]};
     if (!lengths_fit(x, lengths, p.batch, p.steps, enforce_sorted)) return false;
     FA_SCOPE;
@@ -111,7 +116,8 @@ bool fa_pack_padded_sequence(fa_tensor *x, fa_tensor *lengths, bool batch_first,
     fai_free(FAI_TAG_OTHER, p.length, bytes);
     if (p.rows) fai_free(FAI_TAG_OTHER, p.rows, row_bytes);
     if (!ok) return false;
-    *packed = (fa_packed){fa_keep(out.data), fa_keep(out.batch_sizes), fa_keep(out.sorted_indices), fa_keep(out.unsorted_indices)};
+    *packed =
+        (fa_packed){fa_keep(out.data), fa_keep(out.batch_sizes), fa_keep(out.sorted_indices), fa_keep(out.unsorted_indices)};
     return true;
 }
 
@@ -133,11 +139,13 @@ static bool packed_ok(const fa_packed *p) {
     if (!p) return fai_fail(FA_ERR_TYPE, UNPACK, "argument 'packed' is NULL");
     if (!fai_check(UNPACK, "packed.data", p->data) || !fai_check(UNPACK, "packed.batch_sizes", p->batch_sizes)) return false;
     const fa_tensor *sizes = p->batch_sizes;
-    const bool list = sizes->ndim == 1 && sizes->dtype == FA_INT64 && fai_on_cpu(sizes) && FAI_HAS(sizes, FAI_CONTIGUOUS) && sizes->numel > 0;
+    const bool list =
+        sizes->ndim == 1 && sizes->dtype == FA_INT64 && fai_on_cpu(sizes) && FAI_HAS(sizes, FAI_CONTIGUOUS) && sizes->numel > 0;
     int64_t rows = 0;
     for (int64_t t = 0; list && t < sizes->numel; t++) rows += ((const int64_t *)fai_host(sizes))[t];
     if (list && p->data->ndim > 0 && p->data->size[0] == rows) return true;
-    return fai_fail(FA_ERR_RUNTIME, UNPACK, "this is no packed sequence: batch_sizes must be a 1D CPU int64 tensor whose sum is the first size of data");
+    return fai_fail(FA_ERR_RUNTIME, UNPACK,
+                    "this is no packed sequence: batch_sizes must be a 1D CPU int64 tensor whose sum is the first size of data");
 }
 
 /* Where the caller wants sequence b of the sorted ones: on the host. */
@@ -146,19 +154,25 @@ static bool read_order(const fa_packed *p, int64_t batch, int64_t *order) {
     if (!p->sorted_indices) return true;
     if (p->sorted_indices->numel == batch && fa_to_data(p->sorted_indices, order, FA_INT64)) {
         for (int64_t b = 0; b < batch; b++)
-            if (order[b] < 0 || order[b] >= batch) return fai_fail(FA_ERR_INDEX, UNPACK, "sorted_indices[%lld] is %lld, but there are %lld sequences", (long long)b, (long long)order[b], (long long)batch);
+            if (order[b] < 0 || order[b] >= batch)
+                return fai_fail(FA_ERR_INDEX, UNPACK, "sorted_indices[%lld] is %lld, but there are %lld sequences", (long long)b,
+                                (long long)order[b], (long long)batch);
         return true;
     }
-    return fa_failed() ? false : fai_fail(FA_ERR_RUNTIME, UNPACK, "sorted_indices has %lld elements for %lld sequences", (long long)p->sorted_indices->numel, (long long)batch);
+    return fa_failed() ? false
+                       : fai_fail(FA_ERR_RUNTIME, UNPACK, "sorted_indices has %lld elements for %lld sequences",
+                                  (long long)p->sorted_indices->numel, (long long)batch);
 }
 
-fa_tensor *fa_pad_packed_sequence(const fa_packed *packed, bool batch_first, double padding_value, int64_t total_length, fa_tensor **lengths) {
+fa_tensor *fa_pad_packed_sequence(const fa_packed *packed, bool batch_first, double padding_value, int64_t total_length,
+                                  fa_tensor **lengths) {
     FAI_CALLED(UNPACK);
     if (!packed_ok(packed)) return NULL;
     const int64_t *sizes = fai_host(packed->batch_sizes), longest = packed->batch_sizes->numel, batch = sizes[0];
     if (total_length > 0 && total_length < longest)
         return fai_fail(FA_ERR_VALUE, UNPACK,
-                        "Expected total_length to be at least the length of the longest sequence in input, but got total_length=%lld and max sequence length being %lld",
+                        "Expected total_length to be at least the length of the longest sequence in input, but got "
+                        "total_length=%lld and max sequence length being %lld",
                         (long long)total_length, (long long)longest);
     const int64_t steps = total_length > 0 ? total_length : longest, none = packed->data->size[0];
     FA_SCOPE;
@@ -175,7 +189,8 @@ fa_tensor *fa_pad_packed_sequence(const fa_packed *packed, bool batch_first, dou
         }
         at += here;
     }
-    fa_tensor *y = ok ? with_padding(packed->data, padding_value, rows, batch_first ? batch : steps, batch_first ? steps : batch) : NULL;
+    fa_tensor *y =
+        ok ? with_padding(packed->data, padding_value, rows, batch_first ? batch : steps, batch_first ? steps : batch) : NULL;
     if (y && lengths && (*lengths = as_tensor(length, batch, FA_CPU))) fa_keep(*lengths);
     ok = y && (!lengths || *lengths);
     fai_free(FAI_TAG_OTHER, rows, bytes);
@@ -188,12 +203,16 @@ static bool sequences_fit(const char *op, fa_tensor *const *sequences, int n) {
     for (int i = 0; i < n; i++) {
         const fa_tensor *a = sequences[0], *b = sequences[i];
         if (b->ndim < 1 || b->ndim != a->ndim || b->dtype != a->dtype)
-            return fai_fail(FA_ERR_RUNTIME, op, "sequence %d has %d dimensions and type %s, the first %d and %s: they must be the same, and time is the first dimension",
+            return fai_fail(FA_ERR_RUNTIME, op,
+                            "sequence %d has %d dimensions and type %s, the first %d and %s: they must be the same, and time is "
+                            "the first dimension",
                             i, b->ndim, fa_dtype_name((fa_dtype)b->dtype), a->ndim, fa_dtype_name((fa_dtype)a->dtype));
         for (int d = 1; d < a->ndim; d++)
             if (a->size[d] != b->size[d])
-                return fai_fail(FA_ERR_RUNTIME, op, "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d",
-                                (long long)a->size[d], (long long)b->size[d], d);
+                return fai_fail(
+                    FA_ERR_RUNTIME, op,
+                    "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d",
+                    (long long)a->size[d], (long long)b->size[d], d);
     }
     return true;
 }
@@ -203,7 +222,8 @@ fa_tensor *fa_pad_sequence(fa_tensor *const *sequences, int n, bool batch_first,
     FAI_CALLED(op);
     if (!sequences_fit(op, sequences, n)) return NULL;
     const bool left = strcmp(side, "left") == 0;
-    if (!left && strcmp(side, "right")) return fai_fail(FA_ERR_RUNTIME, op, "Expected padding_side to be one of left or right, but got %s.", side);
+    if (!left && strcmp(side, "right"))
+        return fai_fail(FA_ERR_RUNTIME, op, "Expected padding_side to be one of left or right, but got %s.", side);
     FA_SCOPE;
     int64_t longest = 0, none = 0;
     size_t bytes;

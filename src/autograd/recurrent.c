@@ -1,5 +1,6 @@
-/* LSTM, GRU and RNN, one layer in one direction: a node of its own for the fused forms (src/ops/recurrent.c), and the same written step by
- * step in operators. The second form is what derivatives of higher order go through, and what LSTM with a projection is made of.
+/* LSTM, GRU and RNN, one layer in one direction: a node of its own for the fused forms (src/ops/recurrent.c), and the same
+ * written step by step in operators. The second form is what derivatives of higher order go through, and what LSTM with a
+ * projection is made of.
  *
  * All that comes out (outputs, last h, last c) is one vector with one node; callers get views of it. */
 #include "recurrent.h"
@@ -58,12 +59,20 @@ static fa_tensor *one_step(stepping *s, int64_t at, int64_t rows) {
 
 static fa_tensor *flat(fa_tensor *t) { return fa_reshape(t, FA_SHAPE(-1)); }
 
-static fa_tensor *zero_state(const fai_rnn *r, fa_tensor *like, int64_t size) { return fai_zeros_of(like, FA_SHAPE(r->batch, size)); }
+static fa_tensor *zero_state(const fai_rnn *r, fa_tensor *like, int64_t size) {
+    return fai_zeros_of(like, FA_SHAPE(r->batch, size));
+}
 
 /* The same vector as fai_rnn_forward gives. */
 static fa_tensor *step_by_step(const fai_rnn *r, fa_tensor *const in[], fa_tensor *projection) {
     fa_tensor *x = in[FAI_RNN_X];
-    stepping s = {r, fa_linear(x, in[FAI_RNN_W_IH], in[FAI_RNN_B_IH]), in[FAI_RNN_W_HH], in[FAI_RNN_B_HH], projection, in[FAI_RNN_H], in[FAI_RNN_C]};
+    stepping s = {r,
+                  fa_linear(x, in[FAI_RNN_W_IH], in[FAI_RNN_B_IH]),
+                  in[FAI_RNN_W_HH],
+                  in[FAI_RNN_B_HH],
+                  projection,
+                  in[FAI_RNN_H],
+                  in[FAI_RNN_C]};
     if (!s.h) s.h = zero_state(r, x, projection ? projection->size[0] : r->hidden);
     if (!s.c && r->mode == FAI_LSTM) s.c = zero_state(r, x, r->hidden);
     const size_t bytes = (size_t)r->steps * sizeof(fa_tensor *);
@@ -100,7 +109,8 @@ static bool grads_by_steps(fai_node *node, const fai_rnn *r, fa_tensor *g, fa_te
         if (fai_node_needs(node, i)) towards[n] = in[i], which[n++] = i;
     }
     fa_tensor *again = step_by_step(r, in, NULL);
-    if (!again || !fa_grad_of(&again, 1, towards, n, found, .grad_outputs = &g, .create_graph = true, .allow_unused = true)) return false;
+    if (!again || !fa_grad_of(&again, 1, towards, n, found, .grad_outputs = &g, .create_graph = true, .allow_unused = true))
+        return false;
     for (int k = 0; k < n; k++) grads[which[k]] = found[k];
     return true;
 }
@@ -113,8 +123,10 @@ static bool rnn_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     for (int i = 0; i < FAI_RNN_INPUTS + FAI_RNN_KEPT; i++) {
         fa_tensor *t = fai_node_kept(node, i);
         if (!t && node->kept[i].tensor) return false;
-        if (i < FAI_RNN_INPUTS) in[i] = t, wanted[i] = fai_node_needs(node, i);
-        else kept[i - KEPT] = t;
+        if (i < FAI_RNN_INPUTS)
+            in[i] = t, wanted[i] = fai_node_needs(node, i);
+        else
+            kept[i - KEPT] = t;
     }
     return fai_rnn_grads(r, g, in, kept, wanted, grads);
 }
@@ -139,12 +151,15 @@ static fai_node *new_node(const fai_rnn *r, fa_tensor *const in[]) {
     *own = *r;
     own->sizes = NULL;
     bool ok = true;
-    for (int i = 0; i < FAI_RNN_INPUTS; i++) ok = ok && fai_node_input(node, i, in[i], true) && fai_node_keep(node, i, in[i], false);
+    for (int i = 0; i < FAI_RNN_INPUTS; i++)
+        ok = ok && fai_node_input(node, i, in[i], true) && fai_node_keep(node, i, in[i], false);
     const size_t bytes = (size_t)r->steps * sizeof *r->sizes;
     if (ok && r->sizes) {
         int64_t *sizes = fai_alloc(FAI_TAG_GRAPH, bytes);
-        if (!sizes) fai_fail_memory("rnn", bytes);
-        else own->sizes = memcpy(sizes, r->sizes, bytes);
+        if (!sizes)
+            fai_fail_memory("rnn", bytes);
+        else
+            own->sizes = memcpy(sizes, r->sizes, bytes);
         ok = sizes != NULL;
     }
     if (!ok) fai_node_unref(node);
@@ -159,7 +174,8 @@ static fa_tensor *recorded(const fai_rnn *r, fa_tensor *const in[]) {
     fa_tensor *result = fai_rnn_forward(r, in, kept);
     if (!node) return result;
     if (!result) return fai_node_unref(node), NULL;
-    if (!fai_node_keep(node, KEPT + FAI_RNN_RESULT, r->mode <= FAI_RNN_RELU ? result : NULL, true)) return fai_node_unref(node), NULL;
+    if (!fai_node_keep(node, KEPT + FAI_RNN_RESULT, r->mode <= FAI_RNN_RELU ? result : NULL, true))
+        return fai_node_unref(node), NULL;
     for (int i = FAI_RNN_GATES; i < FAI_RNN_KEPT; i++) fai_node_keep_hidden(node, KEPT + i, kept[i]);
     fai_node_finish(node, result);
     return result;

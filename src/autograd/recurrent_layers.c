@@ -7,9 +7,9 @@ typedef struct network {
     fai_rnn_mode mode;
     const fa_rnn_options *o;
     fa_tensor *const *weights;
-    int nweights, each, directions;   /* each: weights of one layer in one direction */
+    int nweights, each, directions; /* each: weights of one layer in one direction */
     bool projected;
-    fai_rnn shape;                    /* of every layer; hidden: the first weight's */
+    fai_rnn shape; /* of every layer; hidden: the first weight's */
 } network;
 
 /* ---- checks ---- */
@@ -22,16 +22,18 @@ static bool weight_fits(const network *n, int layer, int k, const fa_tensor *x, 
     if (!w) return fai_check(n->op, "weights", NULL);
     if (w->dtype != x->dtype)
         return fai_fail(FA_ERR_VALUE, n->op,
-                        "RNN input dtype (torch.%s) does not match weight dtype (torch.%s). Convert input: fa_cast(x, ...), or convert model: "
-                        "fa_module_to_dtype(net, ...)", fa_dtype_name((fa_dtype)x->dtype), fa_dtype_name((fa_dtype)w->dtype));
+                        "RNN input dtype (torch.%s) does not match weight dtype (torch.%s). Convert input: fa_cast(x, ...), or "
+                        "convert model: "
+                        "fa_module_to_dtype(net, ...)",
+                        fa_dtype_name((fa_dtype)x->dtype), fa_dtype_name((fa_dtype)w->dtype));
     const int64_t wanted[2] = {rows, cols};
     const int ndim = !hr && k >= 2 ? 1 : 2;
     char needed[64];
     if (w->ndim == ndim && w->size[0] == rows && (ndim == 1 || w->size[1] == cols)) return true;
     fai_text_shape(found, sizeof found, w->ndim, w->size);
     fai_text_shape(needed, sizeof needed, ndim, wanted);
-    return fai_fail(FA_ERR_RUNTIME, n->op, "%s of layer %d (weight %d of the list) has shape %s: %s is needed", hr ? "w_hr" : names[k],
-                    layer / n->directions, layer * n->each + k, found, needed);
+    return fai_fail(FA_ERR_RUNTIME, n->op, "%s of layer %d (weight %d of the list) has shape %s: %s is needed",
+                    hr ? "w_hr" : names[k], layer / n->directions, layer * n->each + k, found, needed);
 }
 
 /* All weights of the list, in order. */
@@ -42,12 +44,15 @@ static bool weights_fit(network *n, fa_tensor *x) {
     n->projected = n->mode == FAI_LSTM && n->each == plain + 1;
     if (n->o->num_layers < 1) return fai_fail(FA_ERR_VALUE, n->op, "num_layers must be greater than zero");
     if (!n->weights || n->nweights != n->each * layers || n->each != plain + n->projected)
-        return fai_fail(FA_ERR_RUNTIME, n->op, "%d weights were given: each of %lld layers and directions has %d (w_ih, w_hh%s), LSTM with a projection one more",
-                        n->nweights, (long long)layers, plain, n->o->bias ? ", b_ih, b_hh" : "");
+        return fai_fail(
+            FA_ERR_RUNTIME, n->op,
+            "%d weights were given: each of %lld layers and directions has %d (w_ih, w_hh%s), LSTM with a projection one more",
+            n->nweights, (long long)layers, plain, n->o->bias ? ", b_ih, b_hh" : "");
     const fa_tensor *first = n->weights[0];
     if (!first) return fai_check(n->op, "weights", NULL);
     if (first->ndim != 2 || first->size[0] % gates || first->size[0] == 0)
-        return fai_fail(FA_ERR_RUNTIME, n->op, "the first weight must be a matrix with %lld times the hidden size as rows", (long long)gates);
+        return fai_fail(FA_ERR_RUNTIME, n->op, "the first weight must be a matrix with %lld times the hidden size as rows",
+                        (long long)gates);
     n->shape.hidden = first->size[0] / gates;
     const int64_t h = n->shape.hidden, size = n->projected && n->weights[n->each - 1] ? n->weights[n->each - 1]->size[0] : h;
     for (int l = 0; l < layers; l++) {
@@ -63,7 +68,8 @@ static bool weights_fit(network *n, fa_tensor *x) {
 /* A list of all tensors, for what they have in common: a device. */
 static bool one_device(const network *n, fa_tensor *x) {
     for (int i = 0; i < n->nweights; i++)
-        if (!fai_same_device(n->op, 2, (const char *const[]){"x", "weights"}, (fa_tensor *const[]){x, n->weights[i]}, false)) return false;
+        if (!fai_same_device(n->op, 2, (const char *const[]){"x", "weights"}, (fa_tensor *const[]){x, n->weights[i]}, false))
+            return false;
     return fai_same_device(n->op, 3, (const char *const[]){"x", "h0", "c0"}, (fa_tensor *const[]){x, n->o->h0, n->o->c0}, false);
 }
 
@@ -73,8 +79,8 @@ static bool state_fits(const network *n, const char *name, const fa_tensor *stat
     if (!state) return true;
     fai_text_shape(found, sizeof found, state->ndim, state->size);
     if (state->ndim != 3 || state->size[0] != layers || state->size[1] != n->shape.batch || state->size[2] != size)
-        return fai_fail(FA_ERR_RUNTIME, n->op, "Expected %s size (%lld, %lld, %lld), got %s", name, (long long)layers, (long long)n->shape.batch,
-                        (long long)size, found);
+        return fai_fail(FA_ERR_RUNTIME, n->op, "Expected %s size (%lld, %lld, %lld), got %s", name, (long long)layers,
+                        (long long)n->shape.batch, (long long)size, found);
     if (state->dtype != x->dtype)
         return fai_fail(FA_ERR_RUNTIME, n->op, "%s is of type %s, the input of type %s: they must be the same", name,
                         fa_dtype_name((fa_dtype)state->dtype), fa_dtype_name((fa_dtype)x->dtype));
@@ -84,17 +90,22 @@ static bool state_fits(const network *n, const char *name, const fa_tensor *stat
 static bool packed_shape(network *n, fa_tensor *x) {
     const fa_tensor *sizes = n->o->batch_sizes;
     fai_rnn *r = &n->shape;
-    if (sizes->dtype != FA_INT64 || sizes->ndim != 1 || !fai_on_cpu(sizes) || !FAI_HAS(sizes, FAI_CONTIGUOUS) || sizes->numel == 0)
-        return fai_fail(FA_ERR_RUNTIME, n->op, "batch_sizes should be a 1D CPU int64 tensor with an element for each step; fa_pack_padded_sequence makes it");
+    if (sizes->dtype != FA_INT64 || sizes->ndim != 1 || !fai_on_cpu(sizes) || !FAI_HAS(sizes, FAI_CONTIGUOUS) ||
+        sizes->numel == 0)
+        return fai_fail(
+            FA_ERR_RUNTIME, n->op,
+            "batch_sizes should be a 1D CPU int64 tensor with an element for each step; fa_pack_padded_sequence makes it");
     r->sizes = fai_host(sizes);
     r->steps = sizes->numel, r->batch = r->sizes[0], r->rows = 0;
     for (int64_t t = 0; t < r->steps; t++) {
         if (r->sizes[t] < 1 || (t && r->sizes[t] > r->sizes[t - 1]))
-            return fai_fail(FA_ERR_VALUE, n->op, "batch_sizes[%lld] is %lld: they are 1 or more and never grow", (long long)t, (long long)r->sizes[t]);
+            return fai_fail(FA_ERR_VALUE, n->op, "batch_sizes[%lld] is %lld: they are 1 or more and never grow", (long long)t,
+                            (long long)r->sizes[t]);
         r->rows += r->sizes[t];
     }
     if (x->ndim != 2 || x->size[0] != r->rows)
-        return fai_fail(FA_ERR_RUNTIME, n->op, "the data of a packed sequence must be [%lld, n], as the sum of batch_sizes says", (long long)r->rows);
+        return fai_fail(FA_ERR_RUNTIME, n->op, "the data of a packed sequence must be [%lld, n], as the sum of batch_sizes says",
+                        (long long)r->rows);
     if (r->sizes[r->steps - 1] == r->batch) r->sizes = NULL; /* all of one length */
     return true;
 }
@@ -119,8 +130,8 @@ static bool check_network(network *n, fa_tensor *x) {
     const fa_tensor *hr = n->projected ? n->weights[n->each - 1] : NULL;
     const bool lstm = n->mode == FAI_LSTM;
     if (n->o->c0 && !lstm) return fai_fail(FA_ERR_VALUE, n->op, "c0 was given, but only LSTM has a cell state");
-    return state_fits(n, lstm ? "hidden[0]" : "hidden", n->o->h0, x, hr ? hr->size[0] : n->shape.hidden)
-           && state_fits(n, "hidden[1]", n->o->c0, x, n->shape.hidden);
+    return state_fits(n, lstm ? "hidden[0]" : "hidden", n->o->h0, x, hr ? hr->size[0] : n->shape.hidden) &&
+           state_fits(n, "hidden[1]", n->o->c0, x, n->shape.hidden);
 }
 
 /* ---- layers ---- */
@@ -186,7 +197,8 @@ static fa_tensor *run_network(const char *op, fai_rnn_mode mode, fa_tensor *x, f
     if (!last) return fai_fail_memory(op, bytes);
     fa_tensor *y = in_time(&n, x);
     if (y) y = out_of_time(&n, run_layers(&n, y, last, last + states));
-    const bool ok = y && give_states(last, states, n.o->h_n) && (mode != FAI_LSTM || give_states(last + states, states, n.o->c_n));
+    const bool ok =
+        y && give_states(last, states, n.o->h_n) && (mode != FAI_LSTM || give_states(last + states, states, n.o->c_n));
     fai_free(FAI_TAG_OTHER, last, bytes);
     return ok ? fai_return(y) : NULL;
 }
@@ -214,7 +226,8 @@ static bool cell_fits(const char *op, fai_rnn_mode mode, fa_tensor *const in[], 
     for (int i = 0; i < FAI_RNN_INPUTS; i++) {
         const int ndim = i >= FAI_RNN_B_IH ? 1 : 2;
         if (!in[i]) continue;
-        if (in[i]->ndim != ndim) return fai_fail(FA_ERR_RUNTIME, op, "%s must have %d dimensions, but has %d", names[i], ndim, in[i]->ndim);
+        if (in[i]->ndim != ndim)
+            return fai_fail(FA_ERR_RUNTIME, op, "%s must have %d dimensions, but has %d", names[i], ndim, in[i]->ndim);
         if (!fai_is_float(in[i]->dtype) || in[i]->dtype != in[0]->dtype)
             return fai_fail(FA_ERR_RUNTIME, op, "x and %s must have the same floating dtype, but got %s and %s", names[i],
                             fai_dtype_title((fa_dtype)in[0]->dtype), fai_dtype_title((fa_dtype)in[i]->dtype));
@@ -222,18 +235,23 @@ static bool cell_fits(const char *op, fai_rnn_mode mode, fa_tensor *const in[], 
     const fa_tensor *x = in[FAI_RNN_X], *w_ih = in[FAI_RNN_W_IH], *w_hh = in[FAI_RNN_W_HH];
     const int64_t h = *hidden = w_hh->size[1];
     if (x->size[1] != w_ih->size[1])
-        return fai_fail(FA_ERR_RUNTIME, op, "input has inconsistent input_size: got %lld expected %lld", (long long)x->size[1], (long long)w_ih->size[1]);
+        return fai_fail(FA_ERR_RUNTIME, op, "input has inconsistent input_size: got %lld expected %lld", (long long)x->size[1],
+                        (long long)w_ih->size[1]);
     for (int i = FAI_RNN_H; i <= FAI_RNN_C; i++) {
         if (!in[i]) continue;
         if (in[i]->size[0] != x->size[0])
-            return fai_fail(FA_ERR_RUNTIME, op, "Input batch size %lld doesn't match hidden%d batch size %lld", (long long)x->size[0], i - FAI_RNN_H, (long long)in[i]->size[0]);
+            return fai_fail(FA_ERR_RUNTIME, op, "Input batch size %lld doesn't match hidden%d batch size %lld",
+                            (long long)x->size[0], i - FAI_RNN_H, (long long)in[i]->size[0]);
         if (in[i]->size[1] != h)
-            return fai_fail(FA_ERR_RUNTIME, op, "hidden%d has inconsistent hidden_size: got %lld, expected %lld", i - FAI_RNN_H, (long long)in[i]->size[1], (long long)h);
+            return fai_fail(FA_ERR_RUNTIME, op, "hidden%d has inconsistent hidden_size: got %lld, expected %lld", i - FAI_RNN_H,
+                            (long long)in[i]->size[1], (long long)h);
     }
     for (int i = FAI_RNN_W_IH; i < FAI_RNN_INPUTS; i++)
         if (in[i] && in[i]->size[0] != gates * h)
-            return fai_fail(FA_ERR_RUNTIME, op, "%s has %lld rows: %lld times the hidden size of %lld are needed", names[i], (long long)in[i]->size[0], (long long)gates, (long long)h);
-    if (!in[FAI_RNN_B_IH] != !in[FAI_RNN_B_HH]) return fai_fail(FA_ERR_RUNTIME, op, "one of the biases is NULL: give both or none");
+            return fai_fail(FA_ERR_RUNTIME, op, "%s has %lld rows: %lld times the hidden size of %lld are needed", names[i],
+                            (long long)in[i]->size[0], (long long)gates, (long long)h);
+    if (!in[FAI_RNN_B_IH] != !in[FAI_RNN_B_HH])
+        return fai_fail(FA_ERR_RUNTIME, op, "one of the biases is NULL: give both or none");
     return true;
 }
 
@@ -249,8 +267,8 @@ static fa_tensor *run_cell(const char *op, fai_rnn_mode mode, fa_tensor *const i
     return fa_keep(out.h);
 }
 
-fa_tensor *fa_lstm_cell(fa_tensor *x, fa_tensor *h, fa_tensor *c, fa_tensor *w_ih, fa_tensor *w_hh, fa_tensor *b_ih, fa_tensor *b_hh,
-                        fa_tensor **next_c) {
+fa_tensor *fa_lstm_cell(fa_tensor *x, fa_tensor *h, fa_tensor *c, fa_tensor *w_ih, fa_tensor *w_hh, fa_tensor *b_ih,
+                        fa_tensor *b_hh, fa_tensor **next_c) {
     return run_cell("lstm_cell", FAI_LSTM, (fa_tensor *const[]){x, h, c, w_ih, w_hh, b_ih, b_hh}, next_c);
 }
 fa_tensor *fa_gru_cell(fa_tensor *x, fa_tensor *h, fa_tensor *w_ih, fa_tensor *w_hh, fa_tensor *b_ih, fa_tensor *b_hh) {

@@ -1,5 +1,5 @@
-/* MultiheadAttention: projections, heads, masks in torch's sense; attention itself is fa_scaled_dot_product_attention, or steps where the
- * weights are wanted. */
+/* MultiheadAttention: projections, heads, masks in torch's sense; attention itself is fa_scaled_dot_product_attention, or
+ * steps where the weights are wanted. */
 #include "../autograd/composite.h"
 #include "module.h"
 #include <fa_transformer.h>
@@ -52,11 +52,13 @@ static bool draw(fa_module *m, const layer *a) {
 static bool build(fa_module *m, const layer *a) {
     const int64_t e = a->embed, kv[3] = {1, 1, e};
     fa_module *out = output_projection(e, a->bias); /* its draws come first */
-    return out && add_weight(m, "in_proj_weight", a->same, 3 * e, e) && add_weight(m, "q_proj_weight", !a->same, e, e)
-           && add_weight(m, "k_proj_weight", !a->same, e, a->kdim) && add_weight(m, "v_proj_weight", !a->same, e, a->vdim)
-           && fai_layer_parameter(m, "in_proj_bias", a->bias, 1, (const int64_t[]){3 * e}, "zeros", -1) && fa_add_module(m, "out_proj", out)
-           && (!a->add_bias_kv || (fai_layer_parameter(m, "bias_k", true, 3, kv, "zeros", -1) && fai_layer_parameter(m, "bias_v", true, 3, kv, "zeros", -1)))
-           && draw(m, a);
+    return out && add_weight(m, "in_proj_weight", a->same, 3 * e, e) && add_weight(m, "q_proj_weight", !a->same, e, e) &&
+           add_weight(m, "k_proj_weight", !a->same, e, a->kdim) && add_weight(m, "v_proj_weight", !a->same, e, a->vdim) &&
+           fai_layer_parameter(m, "in_proj_bias", a->bias, 1, (const int64_t[]){3 * e}, "zeros", -1) &&
+           fa_add_module(m, "out_proj", out) &&
+           (!a->add_bias_kv || (fai_layer_parameter(m, "bias_k", true, 3, kv, "zeros", -1) &&
+                                fai_layer_parameter(m, "bias_v", true, 3, kv, "zeros", -1))) &&
+           draw(m, a);
 }
 
 bool fai_is_multihead_attention(const fa_module *m) { return m->type == &attention_type; }
@@ -64,25 +66,41 @@ bool fai_is_multihead_attention(const fa_module *m) { return m->type == &attenti
 static bool options_fit(int64_t embed_dim, int64_t num_heads, const fa_nn_multihead_attention_options *o) {
     if (!fai_options_ok(NAME, o->struct_size, sizeof *o)) return false;
     if (embed_dim <= 0 || num_heads <= 0)
-        return fai_fail(FA_ERR_VALUE, NAME, "embed_dim and num_heads must be greater than 0, got embed_dim=%lld and num_heads=%lld instead", (long long)embed_dim, (long long)num_heads);
-    if (embed_dim % num_heads) return fai_fail(FA_ERR_VALUE, NAME, "embed_dim must be divisible by num_heads: found %lld and %lld", (long long)embed_dim, (long long)num_heads);
-    return (o->kdim >= 0 && o->vdim >= 0)
-           || fai_fail(FA_ERR_VALUE, NAME, "kdim and vdim must not be negative: found %lld and %lld", (long long)o->kdim, (long long)o->vdim);
+        return fai_fail(FA_ERR_VALUE, NAME,
+                        "embed_dim and num_heads must be greater than 0, got embed_dim=%lld and num_heads=%lld instead",
+                        (long long)embed_dim, (long long)num_heads);
+    if (embed_dim % num_heads)
+        return fai_fail(FA_ERR_VALUE, NAME, "embed_dim must be divisible by num_heads: found %lld and %lld", (long long)embed_dim,
+                        (long long)num_heads);
+    return (o->kdim >= 0 && o->vdim >= 0) ||
+           fai_fail(FA_ERR_VALUE, NAME, "kdim and vdim must not be negative: found %lld and %lld", (long long)o->kdim,
+                    (long long)o->vdim);
 }
 
-bool fai_multihead_attention_build(fa_module *m, int64_t embed_dim, int64_t num_heads, const fa_nn_multihead_attention_options *o) {
+bool fai_multihead_attention_build(fa_module *m, int64_t embed_dim, int64_t num_heads,
+                                   const fa_nn_multihead_attention_options *o) {
     if (!options_fit(embed_dim, num_heads, o) || !fai_module_init(m, &attention_type, sizeof(layer))) return false;
     layer *a = m->data;
-    *a = (layer){embed_dim, num_heads, o->kdim ? o->kdim : embed_dim, o->vdim ? o->vdim : embed_dim, o->dropout, o->bias, o->add_bias_kv,
-                 o->add_zero_attn, o->batch_first, false};
+    *a = (layer){embed_dim,
+                 num_heads,
+                 o->kdim ? o->kdim : embed_dim,
+                 o->vdim ? o->vdim : embed_dim,
+                 o->dropout,
+                 o->bias,
+                 o->add_bias_kv,
+                 o->add_zero_attn,
+                 o->batch_first,
+                 false};
     a->same = a->kdim == embed_dim && a->vdim == embed_dim;
     const bool ok = build(m, a);
     m->nslots = m->nentries;
     return ok;
 }
 
-fa_module *fa_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads, const fa_nn_multihead_attention_options *options) {
-    const fa_nn_multihead_attention_options defaults = {.struct_size = sizeof defaults, .bias = true}, *o = options ? options : &defaults;
+fa_module *fa_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads,
+                                          const fa_nn_multihead_attention_options *options) {
+    const fa_nn_multihead_attention_options defaults = {.struct_size = sizeof defaults, .bias = true},
+                                            *o = options ? options : &defaults;
     if (!options_fit(embed_dim, num_heads, o)) return NULL;
     fa_module *m = fai_module_make(&attention_type, sizeof(layer));
     if (!m) return NULL;
@@ -98,41 +116,59 @@ typedef struct call {
     const fa_multihead_attention_options *o;
     fa_tensor *in[3]; /* query, key, value; batched */
     int64_t l, s, b;
-    int seq, batch;   /* which dimension is time, which the batch */
+    int seq, batch; /* which dimension is time, which the batch */
     bool single;
 } call;
 
 static bool dims_ok(const call *c) {
     const fa_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2], *pad = c->o->key_padding_mask, *mask = c->o->attn_mask;
-    if (q->ndim != 2 && q->ndim != 3) return fai_fail(FA_ERR_VALUE, NAME, "query should be unbatched 2D or batched 3D tensor but received %d-D query tensor", q->ndim);
+    if (q->ndim != 2 && q->ndim != 3)
+        return fai_fail(FA_ERR_VALUE, NAME, "query should be unbatched 2D or batched 3D tensor but received %d-D query tensor",
+                        q->ndim);
     const char *kind = q->ndim == 3 ? "batched (3-D)" : "unbatched (2-D)";
     if (k->ndim != q->ndim || v->ndim != q->ndim)
-        return fai_fail(FA_ERR_VALUE, NAME, "For %s `query`, expected `key` and `value` to be %d-D but found %d-D and %d-D tensors respectively", kind, q->ndim, k->ndim, v->ndim);
+        return fai_fail(FA_ERR_VALUE, NAME,
+                        "For %s `query`, expected `key` and `value` to be %d-D but found %d-D and %d-D tensors respectively",
+                        kind, q->ndim, k->ndim, v->ndim);
     if (pad && pad->ndim != q->ndim - 1)
-        return fai_fail(FA_ERR_VALUE, NAME, "For %s `query`, expected `key_padding_mask` to be `None` or %d-D but found %d-D tensor instead", kind, q->ndim - 1, pad->ndim);
+        return fai_fail(FA_ERR_VALUE, NAME,
+                        "For %s `query`, expected `key_padding_mask` to be `None` or %d-D but found %d-D tensor instead", kind,
+                        q->ndim - 1, pad->ndim);
     if (mask && mask->ndim != 2 && mask->ndim != 3)
-        return fai_fail(FA_ERR_VALUE, NAME, "For %s `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found %d-D tensor instead", kind, mask->ndim);
+        return fai_fail(FA_ERR_VALUE, NAME,
+                        "For %s `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found %d-D tensor instead", kind,
+                        mask->ndim);
     for (int i = 0; i < 2; i++) {
         const fa_tensor *t = i ? mask : pad;
         if (t && t->dtype != FA_BOOL && !fai_is_float(t->dtype))
-            return fai_fail(FA_ERR_VALUE, NAME, "only bool and floating types of %s are supported", i ? "attn_mask" : "key_padding_mask");
+            return fai_fail(FA_ERR_VALUE, NAME, "only bool and floating types of %s are supported",
+                            i ? "attn_mask" : "key_padding_mask");
     }
-    return !c->o->is_causal || mask
-           || fai_fail(FA_ERR_RUNTIME, NAME, "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
-                                             "`generate_square_subsequent_mask` to create this mask: fa_square_subsequent_mask(n)");
+    return !c->o->is_causal || mask ||
+           fai_fail(FA_ERR_RUNTIME, NAME,
+                    "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+                    "`generate_square_subsequent_mask` to create this mask: fa_square_subsequent_mask(n)");
 }
 
 static bool sizes_ok(const call *c) {
     const fa_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2], *pad = c->o->key_padding_mask, *mask = c->o->attn_mask;
     char of_k[96], of_v[96];
-    if (q->size[2] != c->a->embed) return fai_fail(FA_ERR_VALUE, NAME, "was expecting embedding dimension of %lld, but got %lld", (long long)c->a->embed, (long long)q->size[2]);
+    if (q->size[2] != c->a->embed)
+        return fai_fail(FA_ERR_VALUE, NAME, "was expecting embedding dimension of %lld, but got %lld", (long long)c->a->embed,
+                        (long long)q->size[2]);
     fai_text_shape(of_k, sizeof of_k, k->ndim, k->size);
     fai_text_shape(of_v, sizeof of_v, v->ndim, v->size);
     if (k->size[0] != v->size[0] || k->size[1] != v->size[1] || (c->a->same && k->size[2] != v->size[2]))
         return fai_fail(FA_ERR_VALUE, NAME, "key shape torch.Size(%s) does not match value shape torch.Size(%s)", of_k, of_v);
-    if (k->size[c->batch] != c->b) return fai_fail(FA_ERR_VALUE, NAME, "query has a batch of %lld, key one of %lld", (long long)c->b, (long long)k->size[c->batch]);
-    if (pad && !c->single && pad->size[0] != c->b) return fai_fail(FA_ERR_VALUE, NAME, "Expected key_padded_mask.shape[0] to be %lld, but got %lld", (long long)c->b, (long long)pad->size[0]);
-    if (pad && pad->size[pad->ndim - 1] != c->s) return fai_fail(FA_ERR_VALUE, NAME, "Expected key_padded_mask.shape[1] to be %lld, but got %lld", (long long)c->s, (long long)pad->size[pad->ndim - 1]);
+    if (k->size[c->batch] != c->b)
+        return fai_fail(FA_ERR_VALUE, NAME, "query has a batch of %lld, key one of %lld", (long long)c->b,
+                        (long long)k->size[c->batch]);
+    if (pad && !c->single && pad->size[0] != c->b)
+        return fai_fail(FA_ERR_VALUE, NAME, "Expected key_padded_mask.shape[0] to be %lld, but got %lld", (long long)c->b,
+                        (long long)pad->size[0]);
+    if (pad && pad->size[pad->ndim - 1] != c->s)
+        return fai_fail(FA_ERR_VALUE, NAME, "Expected key_padded_mask.shape[1] to be %lld, but got %lld", (long long)c->s,
+                        (long long)pad->size[pad->ndim - 1]);
     if (!mask) return true;
     const int64_t needed[3] = {c->b * c->a->heads, c->l, c->s};
     fai_text_shape(of_k, sizeof of_k, mask->ndim, mask->size);
@@ -140,8 +176,10 @@ static bool sizes_ok(const call *c) {
     fits = fits && mask->size[mask->ndim - 2] == c->l && mask->size[mask->ndim - 1] == c->s;
     if (fits) return true;
     if (mask->ndim == 2)
-        return fai_fail(FA_ERR_RUNTIME, NAME, "The shape of the 2D attn_mask is torch.Size(%s), but should be (%lld, %lld).", of_k, (long long)c->l, (long long)c->s);
-    return fai_fail(FA_ERR_RUNTIME, NAME, "The shape of the 3D attn_mask is torch.Size(%s), but should be (%lld, %lld, %lld).", of_k, (long long)needed[0], (long long)c->l, (long long)c->s);
+        return fai_fail(FA_ERR_RUNTIME, NAME, "The shape of the 2D attn_mask is torch.Size(%s), but should be (%lld, %lld).",
+                        of_k, (long long)c->l, (long long)c->s);
+    return fai_fail(FA_ERR_RUNTIME, NAME, "The shape of the 3D attn_mask is torch.Size(%s), but should be (%lld, %lld, %lld).",
+                    of_k, (long long)needed[0], (long long)c->l, (long long)c->s);
 }
 
 /* ---- projections ---- */
@@ -190,8 +228,8 @@ static fa_tensor *heads_of(const call *c, fa_tensor *t) {
     return c->seq == 1 ? fa_permute(t, FA_DIMS(0, 2, 1, 3)) : fa_permute(t, FA_DIMS(1, 2, 0, 3));
 }
 
-/* And back, all heads side by side, through the last projection. torch always has time first in memory here, which shows in the numbers
- * that a dropout after it draws; without dropout the other order is as good, and moves nothing. */
+/* And back, all heads side by side, through the last projection. torch always has time first in memory here, which shows in
+ * the numbers that a dropout after it draws; without dropout the other order is as good, and moves nothing. */
 static fa_tensor *joined(const call *c, fa_tensor *t) {
     const bool time_first = c->seq == 0 || (c->m->training && c->a->dropout > 0);
     t = time_first ? fa_permute(t, FA_DIMS(2, 0, 1, 3)) : fa_permute(t, FA_DIMS(0, 2, 1, 3));
@@ -244,7 +282,8 @@ static fa_tensor *attend(const call *c, fa_tensor **weights) {
         if (!(t[i] = heads_of(c, t[i]))) return NULL;
     const bool causal = c->o->is_causal && !c->o->key_padding_mask && !weights && more == 0;
     if (!causal && !merge_masks(c, more, &mask)) return NULL;
-    y = weights ? with_weights(c, t, mask, dropout, weights) : fa_scaled_dot_product_attention(t[0], t[1], t[2], .attn_mask = mask, .dropout_p = dropout, .is_causal = causal);
+    y = weights ? with_weights(c, t, mask, dropout, weights)
+                : fa_scaled_dot_product_attention(t[0], t[1], t[2], .attn_mask = mask, .dropout_p = dropout, .is_causal = causal);
     return joined(c, y);
 }
 
@@ -270,7 +309,8 @@ fa_tensor *fa_multihead_attention_call_with(fa_module *m, fa_tensor *query, fa_t
                                             const fa_multihead_attention_options *options) {
     const fa_multihead_attention_options defaults = {.struct_size = sizeof defaults, .average_attn_weights = true};
     if (!fai_module_check(NAME, m)) return NULL;
-    if (m->type != &attention_type) return fai_fail(FA_ERR_TYPE, NAME, "argument 'module' is a %s: MultiheadAttention is needed", m->type->name);
+    if (m->type != &attention_type)
+        return fai_fail(FA_ERR_TYPE, NAME, "argument 'module' is a %s: MultiheadAttention is needed", m->type->name);
     call c = {.m = m, .a = m->data, .o = options ? options : &defaults, .in = {query, key, value}};
     if (!fai_options_ok(NAME, c.o->struct_size, sizeof *c.o)) return NULL;
     FA_SCOPE;
@@ -289,6 +329,8 @@ fa_tensor *fa_multihead_attention_call_with(fa_module *m, fa_tensor *query, fa_t
 }
 
 static fa_tensor *attention_forward(fa_module *m, fa_tensor *const *inputs, int ninputs) {
-    if (ninputs != 3) return fai_fail(FA_ERR_TYPE, NAME, "MultiheadAttention.forward() takes query, key and value, but %d tensors were given", ninputs);
+    if (ninputs != 3)
+        return fai_fail(FA_ERR_TYPE, NAME, "MultiheadAttention.forward() takes query, key and value, but %d tensors were given",
+                        ninputs);
     return fa_multihead_attention_call_with(m, inputs[0], inputs[1], inputs[2], NULL);
 }

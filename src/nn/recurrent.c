@@ -22,8 +22,8 @@ static bool is_lstm(const layer *a) { return a->mode == FAI_LSTM; }
 /* torch draws all parameters alike, whatever they are. */
 static bool add_drawn(fa_module *m, const char *name, int ndim, int64_t rows, int64_t cols, int64_t hidden) {
     const double bound = 1 / sqrt((double)hidden);
-    return fai_layer_parameter(m, name, true, ndim, (const int64_t[]){rows, cols}, "zeros", -1)
-           && fai_fill_uniform(m->type->name, m->entries[m->nentries - 1].object, -bound, bound, NULL);
+    return fai_layer_parameter(m, name, true, ndim, (const int64_t[]){rows, cols}, "zeros", -1) &&
+           fai_fill_uniform(m->type->name, m->entries[m->nentries - 1].object, -bound, bound, NULL);
 }
 
 static bool add_layer(fa_module *m, const layer *a, int64_t l, int direction) {
@@ -42,22 +42,32 @@ static bool add_layer(fa_module *m, const layer *a, int64_t l, int direction) {
 
 static bool sizes_ok(const char *name, const layer *a) {
     if (!(a->dropout >= 0 && a->dropout <= 1))
-        return fai_layer_refuse(name, "dropout should be a number in range [0, 1] representing the probability of an element being zeroed: found %g", a->dropout);
+        return fai_layer_refuse(
+            name, "dropout should be a number in range [0, 1] representing the probability of an element being zeroed: found %g",
+            a->dropout);
     if (a->dropout > 0 && a->layers == 1)
-        fai_warn(name, "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, but got dropout=%g and num_layers=1", a->dropout);
+        fai_warn(name,
+                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater "
+                 "than 1, but got dropout=%g and num_layers=1",
+                 a->dropout);
     if (a->input <= 0) return fai_layer_refuse(name, "input_size must be greater than zero: found %lld", (long long)a->input);
     if (a->hidden <= 0) return fai_layer_refuse(name, "hidden_size must be greater than zero: found %lld", (long long)a->hidden);
     if (a->layers <= 0) return fai_layer_refuse(name, "num_layers must be greater than zero: found %lld", (long long)a->layers);
-    if (a->projection && !is_lstm(a)) return fai_layer_refuse(name, "proj_size argument is only supported for LSTM, not RNN or GRU");
-    if (a->projection < 0) return fai_layer_refuse(name, "proj_size should be a positive integer or zero to disable projections: found %lld", (long long)a->projection);
-    if (a->projection >= a->hidden) return fai_layer_refuse(name, "proj_size has to be smaller than hidden_size: found %lld and %lld", (long long)a->projection, (long long)a->hidden);
+    if (a->projection && !is_lstm(a))
+        return fai_layer_refuse(name, "proj_size argument is only supported for LSTM, not RNN or GRU");
+    if (a->projection < 0)
+        return fai_layer_refuse(name, "proj_size should be a positive integer or zero to disable projections: found %lld",
+                                (long long)a->projection);
+    if (a->projection >= a->hidden)
+        return fai_layer_refuse(name, "proj_size has to be smaller than hidden_size: found %lld and %lld",
+                                (long long)a->projection, (long long)a->hidden);
     return true;
 }
 
 static bool is_relu(const char *name, const char *nonlinearity, bool *relu) {
     *relu = nonlinearity && strcmp(nonlinearity, "relu") == 0;
-    return !nonlinearity || *relu || strcmp(nonlinearity, "tanh") == 0
-           || fai_layer_refuse(name, "Unknown nonlinearity '%s'. Select from 'tanh' or 'relu'.", nonlinearity);
+    return !nonlinearity || *relu || strcmp(nonlinearity, "tanh") == 0 ||
+           fai_layer_refuse(name, "Unknown nonlinearity '%s'. Select from 'tanh' or 'relu'.", nonlinearity);
 }
 
 static fa_tensor *network_forward(fa_module *m, fa_tensor *const *inputs, int ninputs);
@@ -72,7 +82,11 @@ static fa_module *make_network(fai_rnn_mode mode, int64_t input, int64_t hidden,
     const fa_nn_rnn_options defaults = {.struct_size = sizeof defaults, FA_NN_RNN_DEFAULTS}, *o = options ? options : &defaults;
     const fa_module_type *type = &types[mode];
     layer a = {mode, input, hidden, o->num_layers, o->proj_size, o->bias, o->batch_first, o->bidirectional, false, o->dropout};
-    if (o->struct_size != sizeof *o) return fai_fail(FA_ERR_VALUE, type->name, "the options have struct_size %zu where %zu is known: use the macro, or set struct_size and build against this library's header", o->struct_size, sizeof *o);
+    if (o->struct_size != sizeof *o)
+        return fai_fail(FA_ERR_VALUE, type->name,
+                        "the options have struct_size %zu where %zu is known: use the macro, or set struct_size and build "
+                        "against this library's header",
+                        o->struct_size, sizeof *o);
     if (!is_relu(type->name, mode == FAI_RNN_TANH ? o->nonlinearity : NULL, &a.relu) || !sizes_ok(type->name, &a)) return NULL;
     if (a.relu) a.mode = FAI_RNN_RELU;
     fa_module *m = fai_module_make(type, sizeof a);
@@ -124,12 +138,14 @@ static bool dimensions_ok(const fa_module *m, const fa_tensor *x, const fa_tenso
     const char *name = network_name(m);
     const bool batched = x->ndim == 3;
     if (x->ndim != 2 && x->ndim != 3)
-        return fai_fail(FA_ERR_VALUE, name, "%s: Expected input to be 2D or 3D, got %dD %sinstead", name, x->ndim, m->type == &types[FAI_RNN_TANH] ? "tensor " : "");
+        return fai_fail(FA_ERR_VALUE, name, "%s: Expected input to be 2D or 3D, got %dD %sinstead", name, x->ndim,
+                        m->type == &types[FAI_RNN_TANH] ? "tensor " : "");
     if (is_lstm(a) && ((h0 && h0->ndim != x->ndim) || (c0 && c0->ndim != x->ndim)))
         return fai_fail(FA_ERR_RUNTIME, name, "For %s input, hx and cx should also be %d-D but got (%d-D, %d-D) tensors",
                         batched ? "batched 3-D" : "unbatched 2-D", x->ndim, h0 ? h0->ndim : x->ndim, c0 ? c0->ndim : x->ndim);
     if (!is_lstm(a) && h0 && h0->ndim != x->ndim)
-        return fai_fail(FA_ERR_RUNTIME, name, "For %s input, hx should also be %d-D but got %d-D tensor", batched ? "batched 3-D" : "unbatched 2-D", x->ndim, h0->ndim);
+        return fai_fail(FA_ERR_RUNTIME, name, "For %s input, hx should also be %d-D but got %d-D tensor",
+                        batched ? "batched 3-D" : "unbatched 2-D", x->ndim, h0->ndim);
     return true;
 }
 
@@ -138,12 +154,14 @@ static bool input_ok(const fa_module *m, const fa_tensor *x) {
     const fa_tensor *w = fai_slot(m, 0);
     if (w && x->dtype != w->dtype)
         return fai_fail(FA_ERR_VALUE, network_name(m),
-                        "RNN input dtype (torch.%s) does not match weight dtype (torch.%s). Convert input: input.to(torch.%s), or convert model: "
-                        "model.to(torch.%s). In C: fa_cast(x, ...), fa_module_to_dtype(net, ...)", fa_dtype_name((fa_dtype)x->dtype),
-                        fa_dtype_name((fa_dtype)w->dtype), fa_dtype_name((fa_dtype)w->dtype), fa_dtype_name((fa_dtype)x->dtype));
-    return x->size[x->ndim - 1] == a->input
-           || fai_fail(FA_ERR_RUNTIME, network_name(m), "input.size(-1) must be equal to input_size. Expected %lld, got %lld", (long long)a->input,
-                       (long long)x->size[x->ndim - 1]);
+                        "RNN input dtype (torch.%s) does not match weight dtype (torch.%s). Convert input: input.to(torch.%s), "
+                        "or convert model: "
+                        "model.to(torch.%s). In C: fa_cast(x, ...), fa_module_to_dtype(net, ...)",
+                        fa_dtype_name((fa_dtype)x->dtype), fa_dtype_name((fa_dtype)w->dtype), fa_dtype_name((fa_dtype)w->dtype),
+                        fa_dtype_name((fa_dtype)x->dtype));
+    return x->size[x->ndim - 1] == a->input ||
+           fai_fail(FA_ERR_RUNTIME, network_name(m), "input.size(-1) must be equal to input_size. Expected %lld, got %lld",
+                    (long long)a->input, (long long)x->size[x->ndim - 1]);
 }
 
 static fa_tensor *run_network(fa_module *m, fa_tensor *x, const fa_rnn_options *options) {
@@ -155,7 +173,8 @@ static fa_tensor *run_network(fa_module *m, fa_tensor *x, const fa_rnn_options *
     fa_tensor **weights = fai_alloc(FAI_TAG_OTHER, bytes);
     if (!weights) return fai_fail_memory(network_name(m), bytes);
     for (int i = 0; i < m->nentries; i++) weights[i] = fai_slot(m, i);
-    o.num_layers = a->layers, o.bias = a->bias, o.bidirectional = a->bidirectional, o.training = m->training, o.dropout = a->dropout;
+    o.num_layers = a->layers, o.bias = a->bias, o.bidirectional = a->bidirectional, o.training = m->training,
+    o.dropout = a->dropout;
     o.batch_first = a->batch_first && !o.batch_sizes;
     FAI_CALLED(network_name(m));
     fa_tensor *y = run[a->mode](x, weights, m->nentries, &o);
@@ -184,7 +203,8 @@ fa_tensor *fa_rnn_call(fa_module *m, fa_tensor *x, fa_tensor *h0, fa_tensor *c0,
         if (h0 && !(h0 = fa_unsqueeze(h0, 1))) return NULL;
         if (c0 && !(c0 = fa_unsqueeze(c0, 1))) return NULL;
     }
-    fa_tensor *y = run_network(m, x, &(fa_rnn_options){.struct_size = sizeof(fa_rnn_options), .h0 = h0, .c0 = c0, .h_n = h_n, .c_n = c_n});
+    fa_tensor *y =
+        run_network(m, x, &(fa_rnn_options){.struct_size = sizeof(fa_rnn_options), .h0 = h0, .c0 = c0, .h_n = h_n, .c_n = c_n});
     if (!y || (single && !squeeze_results(&y, dim, h_n, c_n))) return NULL;
     if (h_n) fa_keep(*h_n);
     if (c_n) fa_keep(*c_n);
@@ -194,7 +214,8 @@ fa_tensor *fa_rnn_call(fa_module *m, fa_tensor *x, fa_tensor *h0, fa_tensor *c0,
 static fa_tensor *network_forward(fa_module *m, fa_tensor *const *inputs, int ninputs) {
     const int most = is_lstm(m->data) ? 3 : 2;
     if (ninputs < 1 || ninputs > most)
-        return fai_fail(FA_ERR_TYPE, network_name(m), "%s.forward() takes the input and %d states, but %d tensors were given", network_name(m), most - 1, ninputs);
+        return fai_fail(FA_ERR_TYPE, network_name(m), "%s.forward() takes the input and %d states, but %d tensors were given",
+                        network_name(m), most - 1, ninputs);
     return fa_rnn_call(m, inputs[0], ninputs > 1 ? inputs[1] : NULL, ninputs > 2 ? inputs[2] : NULL, NULL, NULL);
 }
 
@@ -204,7 +225,8 @@ static bool reorder(fa_tensor **state, fa_tensor *order) {
     return !order || *state || !fa_failed();
 }
 
-bool fa_rnn_call_packed(fa_module *m, const fa_packed *x, fa_tensor *h0, fa_tensor *c0, fa_packed *y, fa_tensor **h_n, fa_tensor **c_n) {
+bool fa_rnn_call_packed(fa_module *m, const fa_packed *x, fa_tensor *h0, fa_tensor *c0, fa_packed *y, fa_tensor **h_n,
+                        fa_tensor **c_n) {
     if (!is_network(m, "rnn_call_packed")) return false;
     const char *name = network_name(m);
     if (!x || !y) return fai_fail(FA_ERR_TYPE, name, "argument '%s' is NULL: a packed sequence is needed", x ? "y" : "x");
@@ -213,8 +235,10 @@ bool fa_rnn_call_packed(fa_module *m, const fa_packed *x, fa_tensor *h0, fa_tens
     if (!is_lstm(m->data)) c_n = NULL;
     FA_SCOPE;
     if (!reorder(&h0, x->sorted_indices) || !reorder(&c0, x->sorted_indices)) return false;
-    fa_tensor *data = run_network(m, x->data, &(fa_rnn_options){.struct_size = sizeof(fa_rnn_options), .h0 = h0, .c0 = c0,
-                                                               .batch_sizes = x->batch_sizes, .h_n = h_n, .c_n = c_n});
+    fa_tensor *data = run_network(
+        m, x->data,
+        &(fa_rnn_options){
+            .struct_size = sizeof(fa_rnn_options), .h0 = h0, .c0 = c0, .batch_sizes = x->batch_sizes, .h_n = h_n, .c_n = c_n});
     if (!data || (h_n && !reorder(h_n, x->unsorted_indices)) || (c_n && !reorder(c_n, x->unsorted_indices))) return false;
     if (h_n) fa_keep(*h_n);
     if (c_n) fa_keep(*c_n);
@@ -238,7 +262,11 @@ static fa_module *make_cell(fai_rnn_mode mode, int64_t input, int64_t hidden, co
     const fa_module_type *type = &cell_types[mode];
     layer a = {.mode = mode, .input = input, .hidden = hidden, .layers = 1, .bias = o->bias};
     const int64_t rows = fai_rnn_gates(mode) * hidden;
-    if (o->struct_size != sizeof *o) return fai_fail(FA_ERR_VALUE, type->name, "the options have struct_size %zu where %zu is known: use the macro, or set struct_size and build against this library's header", o->struct_size, sizeof *o);
+    if (o->struct_size != sizeof *o)
+        return fai_fail(FA_ERR_VALUE, type->name,
+                        "the options have struct_size %zu where %zu is known: use the macro, or set struct_size and build "
+                        "against this library's header",
+                        o->struct_size, sizeof *o);
     if (!is_relu(type->name, mode == FAI_RNN_TANH ? o->nonlinearity : NULL, &a.relu) || !sizes_ok(type->name, &a)) return NULL;
     if (a.relu) a.mode = FAI_RNN_RELU;
     fa_module *m = fai_module_make(type, sizeof a);
@@ -273,7 +301,8 @@ static bool cell_state(const fa_module *m, const char *name, const fa_tensor *x,
         return *state != NULL;
     }
     if ((*state)->ndim != 1 && (*state)->ndim != 2)
-        return fai_fail(FA_ERR_VALUE, m->type->name, "%s: Expected %s to be 1D or 2D, got %dD instead", m->type->name, name, (*state)->ndim);
+        return fai_fail(FA_ERR_VALUE, m->type->name, "%s: Expected %s to be 1D or 2D, got %dD instead", m->type->name, name,
+                        (*state)->ndim);
     return (*state)->ndim == 2 || (*state = fa_unsqueeze(*state, 0)) != NULL;
 }
 
@@ -282,12 +311,14 @@ static fa_tensor *run_cell(fa_module *m, fa_tensor *x, fa_tensor *h, fa_tensor *
     const layer *a = m->data;
     const char *name = m->type->name;
     if (!fai_check(name, "x", x)) return NULL;
-    if (x->ndim != 1 && x->ndim != 2) return fai_fail(FA_ERR_VALUE, name, "%s: Expected input to be 1D or 2D, got %dD instead", name, x->ndim);
+    if (x->ndim != 1 && x->ndim != 2)
+        return fai_fail(FA_ERR_VALUE, name, "%s: Expected input to be 1D or 2D, got %dD instead", name, x->ndim);
     FA_SCOPE;
     FAI_CALLED(name);
     const bool single = x->ndim == 1, lstm = is_lstm(a);
     if (single && !(x = fa_unsqueeze(x, 0))) return NULL;
-    if (!cell_state(m, lstm ? "hx[0]" : "hidden", x, &h, a->hidden) || (lstm && !cell_state(m, "hx[1]", x, &c, a->hidden))) return NULL;
+    if (!cell_state(m, lstm ? "hx[0]" : "hidden", x, &h, a->hidden) || (lstm && !cell_state(m, "hx[1]", x, &c, a->hidden)))
+        return NULL;
     fa_tensor *w[4] = {fai_slot(m, W_IH), fai_slot(m, W_HH), fai_slot(m, B_IH), fai_slot(m, B_HH)}, *y, *state = NULL;
     switch (a->mode) {
     case FAI_LSTM: y = fa_lstm_cell(x, h, c, w[0], w[1], w[2], w[3], &state); break;
@@ -304,12 +335,14 @@ static fa_tensor *run_cell(fa_module *m, fa_tensor *x, fa_tensor *h, fa_tensor *
 static fa_tensor *cell_forward(fa_module *m, fa_tensor *const *inputs, int ninputs) {
     const int most = is_lstm(m->data) ? 3 : 2;
     if (ninputs < 1 || ninputs > most)
-        return fai_fail(FA_ERR_TYPE, m->type->name, "%s.forward() takes the input and %d states, but %d tensors were given", m->type->name, most - 1, ninputs);
+        return fai_fail(FA_ERR_TYPE, m->type->name, "%s.forward() takes the input and %d states, but %d tensors were given",
+                        m->type->name, most - 1, ninputs);
     return run_cell(m, inputs[0], ninputs > 1 ? inputs[1] : NULL, ninputs > 2 ? inputs[2] : NULL, NULL);
 }
 
 fa_tensor *fa_lstm_cell_call(fa_module *m, fa_tensor *x, fa_tensor *h, fa_tensor *c, fa_tensor **next_c) {
     if (!fai_module_check("lstm_cell_call", m)) return NULL;
-    if (m->type != &cell_types[FAI_LSTM]) return fai_fail(FA_ERR_TYPE, "lstm_cell_call", "argument 'module' is a %s: LSTMCell is needed", m->type->name);
+    if (m->type != &cell_types[FAI_LSTM])
+        return fai_fail(FA_ERR_TYPE, "lstm_cell_call", "argument 'module' is a %s: LSTMCell is needed", m->type->name);
     return run_cell(m, x, h, c, next_c);
 }

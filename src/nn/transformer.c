@@ -12,8 +12,8 @@ typedef struct layer {
 /* Places of a layer's children, in torch's order. */
 enum { SELF, E_LINEAR1, E_DROPOUT, E_LINEAR2, E_NORM1, E_NORM2, E_DROPOUT1, E_DROPOUT2 };
 enum { CROSS = 1, D_LINEAR1, D_DROPOUT, D_LINEAR2, D_NORM1, D_NORM2, D_NORM3, D_DROPOUT1, D_DROPOUT2, D_DROPOUT3 };
-enum { LAYERS, NORM };            /* of an encoder or decoder */
-enum { ENCODER, DECODER };        /* of a transformer */
+enum { LAYERS, NORM };     /* of an encoder or decoder */
+enum { ENCODER, DECODER }; /* of a transformer */
 
 static fa_module *part(const fa_module *m, int i) { return m->entries[i].object; }
 
@@ -29,7 +29,9 @@ static const fa_module_type transformer_type = {.name = "Transformer", .forward 
 
 static bool add(fa_module *m, const char *name, fa_module *child) { return child && fa_add_module(m, name, child); }
 
-static fa_module *norm_of(int64_t d, const fa_nn_transformer_options *o) { return fa_nn_layer_norm(d, .eps = o->layer_norm_eps, .bias = o->bias); }
+static fa_module *norm_of(int64_t d, const fa_nn_transformer_options *o) {
+    return fa_nn_layer_norm(d, .eps = o->layer_norm_eps, .bias = o->bias);
+}
 
 static fa_module *attention_of(int64_t d, int64_t heads, const fa_nn_transformer_options *o) {
     return fa_nn_multihead_attention(d, heads, .dropout = o->dropout, .bias = o->bias, .batch_first = o->batch_first);
@@ -45,7 +47,8 @@ static bool add_numbered(fa_module *m, const char *name, int n, int64_t d, const
 }
 
 static fa_module *make_layer(const fa_module_type *type, int64_t d, int64_t heads, const fa_nn_transformer_options *options) {
-    const fa_nn_transformer_options defaults = {.struct_size = sizeof defaults, FA_NN_TRANSFORMER_DEFAULTS}, *o = options ? options : &defaults;
+    const fa_nn_transformer_options defaults = {.struct_size = sizeof defaults, FA_NN_TRANSFORMER_DEFAULTS},
+                                    *o = options ? options : &defaults;
     const bool decoder = type == &decoder_layer_type, gelu = o->activation && strcmp(o->activation, "gelu") == 0;
     if (!fai_options_ok(type->name, o->struct_size, sizeof *o)) return NULL;
     if (o->activation && !gelu && strcmp(o->activation, "relu"))
@@ -54,10 +57,11 @@ static fa_module *make_layer(const fa_module_type *type, int64_t d, int64_t head
     if (!m) return NULL;
     FA_SCOPE;
     *(layer *)m->data = (layer){d, gelu, o->norm_first, o->batch_first};
-    const bool ok = add(m, "self_attn", attention_of(d, heads, o)) && (!decoder || add(m, "multihead_attn", attention_of(d, heads, o)))
-                    && add(m, "linear1", fa_nn_linear(d, o->dim_feedforward, .bias = o->bias)) && add(m, "dropout", fa_nn_dropout(o->dropout))
-                    && add(m, "linear2", fa_nn_linear(o->dim_feedforward, d, .bias = o->bias)) && add_numbered(m, "norm", 2 + decoder, d, o)
-                    && add_numbered(m, "dropout", 2 + decoder, d, o);
+    const bool ok =
+        add(m, "self_attn", attention_of(d, heads, o)) && (!decoder || add(m, "multihead_attn", attention_of(d, heads, o))) &&
+        add(m, "linear1", fa_nn_linear(d, o->dim_feedforward, .bias = o->bias)) && add(m, "dropout", fa_nn_dropout(o->dropout)) &&
+        add(m, "linear2", fa_nn_linear(o->dim_feedforward, d, .bias = o->bias)) && add_numbered(m, "norm", 2 + decoder, d, o) &&
+        add_numbered(m, "dropout", 2 + decoder, d, o);
     return fai_layer_done(m, ok);
 }
 
@@ -75,7 +79,8 @@ static bool copy_entry(fa_module *to, const fai_entry *e);
 /* A module of this library with all below it; its values are copies. */
 static fa_module *copy_of(const fa_module *m) {
     if (m->data && !m->data_bytes)
-        return fai_fail(FA_ERR_UNSUPPORTED, m->type->name, "a module with data of the program's own can't be copied: make each layer and use fa_module_list");
+        return fai_fail(FA_ERR_UNSUPPORTED, m->type->name,
+                        "a module with data of the program's own can't be copied: make each layer and use fa_module_list");
     fa_module *copy = fai_module_make(m->type, m->data_bytes);
     bool ok = copy != NULL;
     if (ok && m->data_bytes) memcpy(copy->data, m->data, m->data_bytes);
@@ -97,9 +102,11 @@ static bool copy_entry(fa_module *to, const fai_entry *e) {
     return fa_add_parameter(to, e->name, t) && (!t || fa_requires_grad(t, FAI_HAS(from, FAI_REQUIRES_GRAD)));
 }
 
-static fa_module *make_stack(const fa_module_type *type, const fa_module_type *of, fa_module *prototype, int64_t n, fa_module *norm) {
+static fa_module *make_stack(const fa_module_type *type, const fa_module_type *of, fa_module *prototype, int64_t n,
+                             fa_module *norm) {
     if (!fai_module_check(type->name, prototype)) return NULL;
-    if (prototype->type != of) return fai_fail(FA_ERR_TYPE, type->name, "argument 'layer' is a %s: %s is needed", prototype->type->name, of->name);
+    if (prototype->type != of)
+        return fai_fail(FA_ERR_TYPE, type->name, "argument 'layer' is a %s: %s is needed", prototype->type->name, of->name);
     if (n < 0 || n > 4096) return fai_fail(FA_ERR_VALUE, type->name, "num_layers is %lld: 0 to 4096 are possible", (long long)n);
     fa_module *m = fai_module_make(type, sizeof(layer));
     if (!m) return NULL;
@@ -131,13 +138,15 @@ static bool draw_matrices(void *context, const char *path, fa_module *owner, fai
 }
 
 fa_module *fa_nn_transformer_with(int64_t d, int64_t heads, const fa_nn_transformer_options *options) {
-    const fa_nn_transformer_options defaults = {.struct_size = sizeof defaults, FA_NN_TRANSFORMER_DEFAULTS}, *o = options ? options : &defaults;
+    const fa_nn_transformer_options defaults = {.struct_size = sizeof defaults, FA_NN_TRANSFORMER_DEFAULTS},
+                                    *o = options ? options : &defaults;
     fa_module *m = fai_module_make(&transformer_type, sizeof(layer));
     if (!m) return NULL;
     FA_SCOPE;
     fa_module *of_encoder = make_layer(&encoder_layer_type, d, heads, o), *encoder_norm = of_encoder ? norm_of(d, o) : NULL;
     bool ok = encoder_norm && add(m, "encoder", fa_nn_transformer_encoder(of_encoder, o->num_encoder_layers, encoder_norm));
-    fa_module *of_decoder = ok ? make_layer(&decoder_layer_type, d, heads, o) : NULL, *decoder_norm = of_decoder ? norm_of(d, o) : NULL;
+    fa_module *of_decoder = ok ? make_layer(&decoder_layer_type, d, heads, o) : NULL,
+              *decoder_norm = of_decoder ? norm_of(d, o) : NULL;
     ok = decoder_norm && add(m, "decoder", fa_nn_transformer_decoder(of_decoder, o->num_decoder_layers, decoder_norm));
     if (ok) *(layer *)m->data = *(const layer *)of_decoder->data;
     return fai_layer_done(m, ok && fai_walk(m, draw_matrices, NULL));
@@ -145,10 +154,14 @@ fa_module *fa_nn_transformer_with(int64_t d, int64_t heads, const fa_nn_transfor
 
 /* ---- calls ---- */
 
-typedef struct attention_masks { fa_tensor *mask, *padding; bool causal; } attention_masks;
+typedef struct attention_masks {
+    fa_tensor *mask, *padding;
+    bool causal;
+} attention_masks;
 
 static fa_tensor *self_attention(fa_module *attention, fa_tensor *x, fa_tensor *memory, attention_masks k, fa_module *dropout) {
-    fa_tensor *y = fa_multihead_attention_call(attention, x, memory, memory, .attn_mask = k.mask, .key_padding_mask = k.padding, .is_causal = k.causal);
+    fa_tensor *y = fa_multihead_attention_call(attention, x, memory, memory, .attn_mask = k.mask, .key_padding_mask = k.padding,
+                                               .is_causal = k.causal);
     return fa_call(dropout, y);
 }
 
@@ -191,10 +204,12 @@ static fa_tensor *run_decoder_layer(fa_module *m, fa_tensor *x, fa_tensor *memor
 
 static fa_tensor *run_stack(fa_module *m, fa_tensor *x, fa_tensor *memory, const fa_transformer_masks *k) {
     fa_module *list = part(m, LAYERS), *norm = part(m, NORM);
-    const attention_masks src = {k->src_mask, k->src_key_padding_mask, k->src_is_causal}, tgt = {k->tgt_mask, k->tgt_key_padding_mask, k->tgt_is_causal};
+    const attention_masks src = {k->src_mask, k->src_key_padding_mask, k->src_is_causal},
+                          tgt = {k->tgt_mask, k->tgt_key_padding_mask, k->tgt_is_causal};
     const attention_masks mem = {k->memory_mask, k->memory_key_padding_mask, k->memory_is_causal};
     for (int i = 0; x && i < list->nentries; i++)
-        x = m->type == &encoder_type ? run_encoder_layer(part(list, i), x, src) : run_decoder_layer(part(list, i), x, memory, tgt, mem);
+        x = m->type == &encoder_type ? run_encoder_layer(part(list, i), x, src)
+                                     : run_decoder_layer(part(list, i), x, memory, tgt, mem);
     return norm ? fa_call(norm, x) : x;
 }
 
@@ -223,22 +238,28 @@ fa_tensor *fa_transformer_call_with(fa_module *m, fa_tensor *first, fa_tensor *s
     if (!encodes && !fai_check(type->name, type == &transformer_type ? "tgt" : "memory", second)) return NULL;
     FA_SCOPE;
     fa_tensor *y;
-    if (type == &transformer_type) y = run_transformer(m, first, second, k);
-    else if (type == &encoder_layer_type) y = run_encoder_layer(m, first, (attention_masks){k->src_mask, k->src_key_padding_mask, k->src_is_causal});
+    if (type == &transformer_type)
+        y = run_transformer(m, first, second, k);
+    else if (type == &encoder_layer_type)
+        y = run_encoder_layer(m, first, (attention_masks){k->src_mask, k->src_key_padding_mask, k->src_is_causal});
     else if (type == &decoder_layer_type)
         y = run_decoder_layer(m, first, second, (attention_masks){k->tgt_mask, k->tgt_key_padding_mask, k->tgt_is_causal},
                               (attention_masks){k->memory_mask, k->memory_key_padding_mask, k->memory_is_causal});
-    else y = run_stack(m, first, second, k);
+    else
+        y = run_stack(m, first, second, k);
     return fai_return(y);
 }
 
 static fa_tensor *encoder_layer_forward(fa_module *m, fa_tensor *const *inputs, int ninputs) {
-    if (ninputs < 1 || ninputs > 2) return fai_fail(FA_ERR_TYPE, m->type->name, "%s.forward() takes src and a mask, but %d tensors were given", m->type->name, ninputs);
+    if (ninputs < 1 || ninputs > 2)
+        return fai_fail(FA_ERR_TYPE, m->type->name, "%s.forward() takes src and a mask, but %d tensors were given", m->type->name,
+                        ninputs);
     return fa_transformer_call(m, inputs[0], NULL, .src_mask = ninputs > 1 ? inputs[1] : NULL);
 }
 
 static fa_tensor *decoder_layer_forward(fa_module *m, fa_tensor *const *inputs, int ninputs) {
-    if (ninputs != 2) return fai_fail(FA_ERR_TYPE, m->type->name, "%s.forward() takes 2 inputs but %d were given", m->type->name, ninputs);
+    if (ninputs != 2)
+        return fai_fail(FA_ERR_TYPE, m->type->name, "%s.forward() takes 2 inputs but %d were given", m->type->name, ninputs);
     return fa_transformer_call_with(m, inputs[0], inputs[1], NULL);
 }
 

@@ -1,5 +1,5 @@
-/* Attention in one go: shapes, the plan (kernels/attention.k.h), float16 and bfloat16 by way of float32. Results and gradients lie in
- * memory as [b, l, h, e], so that what joins the heads again, transpose and reshape, moves nothing. */
+/* Attention in one go: shapes, the plan (kernels/attention.k.h), float16 and bfloat16 by way of float32. Results and
+ * gradients lie in memory as [b, l, h, e], so that what joins the heads again, transpose and reshape, moves nothing. */
 #include "attention.h"
 #include "ops_gen.h"
 #include <math.h>
@@ -15,13 +15,14 @@ bool fai_attention_fits(const fa_tensor *query, const fa_tensor *value) {
 static bool shapes_fit(const fa_tensor *q, const fa_tensor *k, const fa_tensor *v) {
     char a[96], b[96], c[96];
     const bool four = q->ndim == 4 && k->ndim == 4 && v->ndim == 4;
-    if (four && q->size[0] == k->size[0] && q->size[0] == v->size[0] && q->size[1] == k->size[1] && q->size[1] == v->size[1]
-        && q->size[3] == k->size[3] && k->size[2] == v->size[2])
+    if (four && q->size[0] == k->size[0] && q->size[0] == v->size[0] && q->size[1] == k->size[1] && q->size[1] == v->size[1] &&
+        q->size[3] == k->size[3] && k->size[2] == v->size[2])
         return true;
     fai_text_shape(a, sizeof a, q->ndim, q->size);
     fai_text_shape(b, sizeof b, k->ndim, k->size);
     fai_text_shape(c, sizeof c, v->ndim, v->size);
-    return fai_fail(FA_ERR_RUNTIME, OP, "query [b, h, l, e], key [b, h, s, e] and value [b, h, s, v] are needed, found %s, %s and %s", a, b, c);
+    return fai_fail(FA_ERR_RUNTIME, OP,
+                    "query [b, h, l, e], key [b, h, s, e] and value [b, h, s, v] are needed, found %s, %s and %s", a, b, c);
 }
 
 /* Of the type that is computed in, the last dimension without gaps. */
@@ -69,11 +70,14 @@ static bool launch(int kernel, fa_plan *plan, fa_tensor *const *operands, int n,
     return fai_run(kernel + fai_compute(operands[0]->dtype), plan, operands, n, OP);
 }
 
-fa_tensor *fai_attention_forward(fa_tensor *query, fa_tensor *key, fa_tensor *value, fa_tensor *mask, bool is_causal, double scale, fa_tensor **lse) {
-    if (!fai_check_dtype(OP, "query", query, fai_is_float(query->dtype), "floating") || !shapes_fit(query, key, value)) return NULL;
+fa_tensor *fai_attention_forward(fa_tensor *query, fa_tensor *key, fa_tensor *value, fa_tensor *mask, bool is_causal,
+                                 double scale, fa_tensor **lse) {
+    if (!fai_check_dtype(OP, "query", query, fai_is_float(query->dtype), "floating") || !shapes_fit(query, key, value))
+        return NULL;
     if (query->dtype != key->dtype || query->dtype != value->dtype)
-        return fai_fail(FA_ERR_RUNTIME, OP, "query, key and value must be of one type, found %s, %s and %s", fa_dtype_name((fa_dtype)query->dtype),
-                        fa_dtype_name((fa_dtype)key->dtype), fa_dtype_name((fa_dtype)value->dtype));
+        return fai_fail(FA_ERR_RUNTIME, OP, "query, key and value must be of one type, found %s, %s and %s",
+                        fa_dtype_name((fa_dtype)query->dtype), fa_dtype_name((fa_dtype)key->dtype),
+                        fa_dtype_name((fa_dtype)value->dtype));
     if (!fai_attention_fits(query, value))
         return fai_fail(FA_ERR_UNSUPPORTED, OP, "on a device the last sizes are at most %d", DEVICE_WIDTH);
     FA_SCOPE;
@@ -81,7 +85,8 @@ fa_tensor *fai_attention_forward(fa_tensor *query, fa_tensor *key, fa_tensor *va
     fa_tensor *q = readable(query), *k = readable(key), *v = readable(value);
     if (!q || !k || !v || !spread_mask(&mask, q, v)) return NULL;
     const int64_t b = q->size[0], h = q->size[1], l = q->size[2], stat[3] = {b, h, l};
-    fa_tensor *out = by_rows((fa_dtype)q->dtype, q->device, b, h, l, v->size[3]), *logs = fai_empty(OP, (fa_dtype)q->dtype, q->device, 3, stat);
+    fa_tensor *out = by_rows((fa_dtype)q->dtype, q->device, b, h, l, v->size[3]),
+              *logs = fai_empty(OP, (fa_dtype)q->dtype, q->device, 3, stat);
     if (!out || !logs) return NULL;
     if (v->size[2] == 0 && (!fai_zero(OP, out) || !fai_fill_scalar(OP, logs, fa_scalar_of_float(INFINITY)))) return NULL;
     if (out->numel > 0 && v->size[2] > 0) {
@@ -96,8 +101,8 @@ fa_tensor *fai_attention_forward(fa_tensor *query, fa_tensor *key, fa_tensor *va
     return fa_keep(fai_cast(OP, out, dtype));
 }
 
-bool fai_attention_grads(fa_tensor *g, fa_tensor *query, fa_tensor *key, fa_tensor *value, fa_tensor *mask, fa_tensor *result, fa_tensor *lse,
-                         bool is_causal, double scale, fa_tensor *grads[3]) {
+bool fai_attention_grads(fa_tensor *g, fa_tensor *query, fa_tensor *key, fa_tensor *value, fa_tensor *mask, fa_tensor *result,
+                         fa_tensor *lse, bool is_causal, double scale, fa_tensor *grads[3]) {
     FA_SCOPE;
     const fa_dtype dtype = (fa_dtype)query->dtype;
     fa_tensor *q = readable(query), *k = readable(key), *v = readable(value), *out = readable(result), *in = readable(g);
@@ -113,7 +118,8 @@ bool fai_attention_grads(fa_tensor *g, fa_tensor *query, fa_tensor *key, fa_tens
         sizes(&plan, q, v, is_causal, scale);
         plan.numel = numel;
         plan.groups = b * h * ((l + 15) / 16 + (s + 15) / 16);
-        if (!launch(FAI_K_attention_backward_f32, &plan, (fa_tensor *const[]){all, q, k, v, mask, in, out, lse}, 8, 1)) return false;
+        if (!launch(FAI_K_attention_backward_f32, &plan, (fa_tensor *const[]){all, q, k, v, mask, in, out, lse}, 8, 1))
+            return false;
     }
     int64_t at = 0;
     for (int i = 0; i < 3; i++) {

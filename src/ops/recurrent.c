@@ -1,9 +1,10 @@
-/* LSTM, GRU and RNN over a sequence: the input's product is one for all steps; then each step is one small product and one fused kernel
- * (kernels/recurrent.k.h). The small product's matrix is the same in every step, so it is laid out once in panels of 32 columns, which the
- * CPU's product reads as they are.
+/* LSTM, GRU and RNN over a sequence: the input's product is one for all steps; then each step is one small product and one
+ * fused kernel (kernels/recurrent.k.h). The small product's matrix is the same in every step, so it is laid out once in
+ * panels of 32 columns, which the CPU's product reads as they are.
  *
- * The states before each step are kept in blocks of their own (before_h, before_c). Where every step has the same sequences, a step
- * writes its state into the block of the next one; else into a carried state [batch, hidden] of which the next step takes what it needs. */
+ * The states before each step are kept in blocks of their own (before_h, before_c). Where every step has the same sequences,
+ * a step writes its state into the block of the next one; else into a carried state [batch, hidden] of which the next step
+ * takes what it needs. */
 #include "recurrent.h"
 #include "ops_gen.h"
 
@@ -113,7 +114,8 @@ static bool next_step(const fai_rnn *r, walk *w, bool down) {
     return true;
 }
 
-static bool run_step(int kernel, fa_tensor *parts, fa_tensor *const *operands, int n, int written, const fai_rnn *r, int64_t rows) {
+static bool run_step(int kernel, fa_tensor *parts, fa_tensor *const *operands, int n, int written, const fai_rnn *r,
+                     int64_t rows) {
     fa_plan plan;
     fai_plan_begin(&plan);
     for (int k = 0; k < n; k++)
@@ -128,7 +130,8 @@ static bool run_step(int kernel, fa_tensor *parts, fa_tensor *const *operands, i
 static bool copy_rows(const fa_tensor *to, int64_t to_row, const fa_tensor *from, int64_t from_row, int64_t rows, int64_t width) {
     fa_tensor a = piece(to, to_row, rows, width), b = piece(from, from_row, rows, width);
     return fai_copy_within(a.buffer, (size_t)a.offset * fa_dtype_size((fa_dtype)a.dtype), b.buffer,
-                           (size_t)b.offset * fa_dtype_size((fa_dtype)b.dtype), (size_t)a.numel * fa_dtype_size((fa_dtype)a.dtype), OP);
+                           (size_t)b.offset * fa_dtype_size((fa_dtype)b.dtype),
+                           (size_t)a.numel * fa_dtype_size((fa_dtype)a.dtype), OP);
 }
 
 /* ---- forward ---- */
@@ -141,7 +144,9 @@ typedef struct running {
     stepper step;
 } running;
 
-static int64_t last_row(const fai_rnn *r, int state) { return r->rows + state * r->batch; } /* of the result: the last h, the last c */
+static int64_t last_row(const fai_rnn *r, int state) {
+    return r->rows + state * r->batch;
+} /* of the result: the last h, the last c */
 
 static fa_tensor *matrix_like(const fa_tensor *x, int64_t rows, int64_t cols) {
     return fai_empty(OP, (fa_dtype)x->dtype, x->device, 2, (const int64_t[]){rows, cols});
@@ -171,7 +176,8 @@ static bool forward_step(const running *run, const walk *w) {
     }
     switch (r->mode) {
     case FAI_LSTM:
-        return run_step(FAI_K_lstm_step_f32, &y, (fa_tensor *const[]){&y, &next[0], &next[1], &gates, &before[1]}, 5, 4, r, w->rows);
+        return run_step(FAI_K_lstm_step_f32, &y, (fa_tensor *const[]){&y, &next[0], &next[1], &gates, &before[1]}, 5, 4, r,
+                        w->rows);
     case FAI_GRU:
         own = piece(run->own, w->at, w->rows, wide);
         return run_step(FAI_K_gru_step_f32, &y, (fa_tensor *const[]){&y, &next[0], &gates, &own, &before[0]}, 5, 3, r, w->rows);
@@ -183,7 +189,8 @@ static bool forward_step(const running *run, const walk *w) {
 static bool first_state(const running *run, int state, fa_tensor *from) {
     const fai_rnn *r = run->r;
     const walk w = begin_walk(r, r->reverse);
-    fa_tensor to = r->sizes ? piece(run->result, last_row(r, state), r->batch, r->hidden) : piece(run->before[state], w.at, r->batch, r->hidden);
+    fa_tensor to = r->sizes ? piece(run->result, last_row(r, state), r->batch, r->hidden)
+                            : piece(run->before[state], w.at, r->batch, r->hidden);
     if (!from) return fai_zero(OP, &to);
     return copy_rows(&to, 0, from, 0, r->batch, r->hidden);
 }
@@ -197,7 +204,8 @@ static bool input_sums(running *run, fa_tensor *const in[]) {
         const fai_operand both[] = {{.tensor = bias}, {.tensor = in[FAI_RNN_B_HH]}};
         if (!(bias = fai_row_raw(OP, FAI_ROW_add, 2, both, NULL, FA_DTYPE_DEFAULT))) return false;
     }
-    return multiply(plain(run->sums, 0, wide), plain(x, 0, n), (matrix){w, 0, 1, n, 0}, (matrix){bias, 0, 0, 1, 0}, run->r->rows, wide, n, 1);
+    return multiply(plain(run->sums, 0, wide), plain(x, 0, n), (matrix){w, 0, 1, n, 0}, (matrix){bias, 0, 0, 1, 0}, run->r->rows,
+                    wide, n, 1);
 }
 
 static bool contiguous_inputs(fa_tensor *const in[], fa_tensor *out[]) {
@@ -216,10 +224,10 @@ fa_tensor *fai_rnn_forward(const fai_rnn *r, fa_tensor *const given[FAI_RNN_INPU
     if (!contiguous_inputs(given, in)) return NULL;
     fa_tensor *x = in[FAI_RNN_X], *w = in[FAI_RNN_W_HH];
     run.bias_hh = in[FAI_RNN_B_HH];
-    const bool made = (run.result = fai_empty(OP, (fa_dtype)x->dtype, x->device, 1, &numel)) && (run.sums = matrix_like(x, r->rows, wide))
-                      && (run.before[0] = matrix_like(x, r->rows, h))
-                      && (r->mode != FAI_LSTM || (run.before[1] = matrix_like(x, r->rows, h)))
-                      && (r->mode != FAI_GRU || (run.own = matrix_like(x, r->rows, wide)));
+    const bool made = (run.result = fai_empty(OP, (fa_dtype)x->dtype, x->device, 1, &numel)) &&
+                      (run.sums = matrix_like(x, r->rows, wide)) && (run.before[0] = matrix_like(x, r->rows, h)) &&
+                      (r->mode != FAI_LSTM || (run.before[1] = matrix_like(x, r->rows, h))) &&
+                      (r->mode != FAI_GRU || (run.own = matrix_like(x, r->rows, wide)));
     if (!made || !input_sums(&run, in) || !prepare(&run.step, w, h, wide, 1, h, r->steps)) return NULL;
     if (!first_state(&run, 0, in[FAI_RNN_H]) || (r->mode == FAI_LSTM && !first_state(&run, 1, in[FAI_RNN_C]))) return NULL;
     walk at = begin_walk(r, r->reverse);
@@ -237,7 +245,8 @@ typedef struct returning {
     const fai_rnn *r;
     int gates;
     fa_tensor *g, *const *kept;
-    fa_tensor *sums, *own, *carried[2]; /* gradients of the gates' sums (own: the hidden state's), of h and c from the next step */
+    fa_tensor *sums, *own,
+        *carried[2]; /* gradients of the gates' sums (own: the hidden state's), of h and c from the next step */
     stepper step;
     bool to_first; /* the gradient of the first h is wanted */
 } returning;
@@ -246,17 +255,20 @@ static bool backward_step(const returning *b, const walk *w) {
     const fai_rnn *r = b->r;
     const int64_t h = r->hidden, wide = h * b->gates;
     fa_tensor gy = piece(b->g, w->at, w->rows, h), to = piece(b->sums, w->at, w->rows, wide);
-    fa_tensor dh = piece(b->carried[0], 0, w->rows, h), gates = piece(b->kept[FAI_RNN_GATES], w->at, w->rows, wide), before, dc, own, to_own, y;
+    fa_tensor dh = piece(b->carried[0], 0, w->rows, h), gates = piece(b->kept[FAI_RNN_GATES], w->at, w->rows, wide), before, dc,
+              own, to_own, y;
     bool ok;
     switch (r->mode) {
     case FAI_LSTM:
         dc = piece(b->carried[1], 0, w->rows, h), before = piece(b->kept[FAI_RNN_BEFORE_C], w->at, w->rows, h);
-        ok = run_step(FAI_K_lstm_step_backward_f32, &to, (fa_tensor *const[]){&to, &dc, &gates, &before, &gy, &dh}, 6, 2, r, w->rows);
+        ok = run_step(FAI_K_lstm_step_backward_f32, &to, (fa_tensor *const[]){&to, &dc, &gates, &before, &gy, &dh}, 6, 2, r,
+                      w->rows);
         break;
     case FAI_GRU:
         before = piece(b->kept[FAI_RNN_BEFORE_H], w->at, w->rows, h), own = piece(b->kept[FAI_RNN_OWN], w->at, w->rows, wide);
         to_own = piece(b->own, w->at, w->rows, wide);
-        ok = run_step(FAI_K_gru_step_backward_f32, &to, (fa_tensor *const[]){&to, &to_own, &dh, &gates, &own, &before, &gy}, 7, 3, r, w->rows);
+        ok = run_step(FAI_K_gru_step_backward_f32, &to, (fa_tensor *const[]){&to, &to_own, &dh, &gates, &own, &before, &gy}, 7, 3,
+                      r, w->rows);
         break;
     default:
         y = piece(b->kept[FAI_RNN_RESULT], w->at, w->rows, h);
@@ -264,7 +276,8 @@ static bool backward_step(const returning *b, const walk *w) {
     }
     if (!ok || (w->left == 0 && !b->to_first)) return ok;
     const matrix c = plain(b->carried[0], 0, h), none = {.t = NULL};
-    return step_product(&b->step, c, plain(b->own ? b->own : b->sums, w->at * wide, wide), r->mode == FAI_GRU ? c : none, w->rows);
+    return step_product(&b->step, c, plain(b->own ? b->own : b->sums, w->at * wide, wide), r->mode == FAI_GRU ? c : none,
+                        w->rows);
 }
 
 static bool carry(returning *b, int state) {
@@ -288,28 +301,33 @@ static bool input_grads(const returning *b, fa_tensor *const in[], const bool wa
     const matrix none = {.t = NULL};
     if (wanted[FAI_RNN_X]) {
         fa_tensor *out = grads[FAI_RNN_X] = matrix_like(b->g, rows, n);
-        if (!out || !multiply(plain(out, 0, n), plain(b->sums, 0, wide), plain(in[FAI_RNN_W_IH], 0, n), none, rows, n, wide, 1)) return false;
+        if (!out || !multiply(plain(out, 0, n), plain(b->sums, 0, wide), plain(in[FAI_RNN_W_IH], 0, n), none, rows, n, wide, 1))
+            return false;
     }
     if (wanted[FAI_RNN_W_IH] && !(grads[FAI_RNN_W_IH] = weight_grad(b->sums, wide, in[FAI_RNN_X], n, rows))) return false;
     if (wanted[FAI_RNN_W_HH] && !(grads[FAI_RNN_W_HH] = weight_grad(own, wide, b->kept[FAI_RNN_BEFORE_H], h, rows))) return false;
     if (wanted[FAI_RNN_B_IH] && !(grads[FAI_RNN_B_IH] = fai_sum_to(OP, b->sums, 1, &wide))) return false;
     if (wanted[FAI_RNN_B_HH]) {
         const bool same = own == b->sums && grads[FAI_RNN_B_IH];
-        grads[FAI_RNN_B_HH] = same ? fai_row_raw(OP, FAI_ROW_add, 2, (const fai_operand[]){{.tensor = grads[FAI_RNN_B_IH]}, {.scalar = fa_scalar_of_int(0)}}, NULL, FA_DTYPE_DEFAULT)
-                                   : fai_sum_to(OP, own, 1, &wide);
+        grads[FAI_RNN_B_HH] =
+            same ? fai_row_raw(OP, FAI_ROW_add, 2,
+                               (const fai_operand[]){{.tensor = grads[FAI_RNN_B_IH]}, {.scalar = fa_scalar_of_int(0)}}, NULL,
+                               FA_DTYPE_DEFAULT)
+                 : fai_sum_to(OP, own, 1, &wide);
         if (!grads[FAI_RNN_B_HH]) return false;
     }
     return true;
 }
 
-bool fai_rnn_grads(const fai_rnn *r, fa_tensor *given_g, fa_tensor *const given[FAI_RNN_INPUTS], fa_tensor *const kept[FAI_RNN_KEPT],
-                   const bool wanted[FAI_RNN_INPUTS], fa_tensor *grads[FAI_RNN_INPUTS]) {
+bool fai_rnn_grads(const fai_rnn *r, fa_tensor *given_g, fa_tensor *const given[FAI_RNN_INPUTS],
+                   fa_tensor *const kept[FAI_RNN_KEPT], const bool wanted[FAI_RNN_INPUTS], fa_tensor *grads[FAI_RNN_INPUTS]) {
     FA_SCOPE;
     fa_tensor *in[FAI_RNN_INPUTS];
     returning b = {.r = r, .gates = fai_rnn_gates(r->mode), .kept = kept, .to_first = wanted[FAI_RNN_H]};
     const int64_t h = r->hidden, wide = h * b.gates;
     if (!contiguous_inputs(given, in) || !(b.g = fai_contiguous(OP, given_g))) return false;
-    if (!(b.sums = matrix_like(b.g, r->rows, wide)) || (r->mode == FAI_GRU && !(b.own = matrix_like(b.g, r->rows, wide)))) return false;
+    if (!(b.sums = matrix_like(b.g, r->rows, wide)) || (r->mode == FAI_GRU && !(b.own = matrix_like(b.g, r->rows, wide))))
+        return false;
     if (!carry(&b, 0) || (r->mode == FAI_LSTM && !carry(&b, 1))) return false;
     if (!prepare(&b.step, in[FAI_RNN_W_HH], wide, h, h, 1, r->steps)) return false;
     walk at = begin_walk(r, !r->reverse);

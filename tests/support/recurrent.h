@@ -42,7 +42,8 @@ static inline void matches(const char *name, const char *what, int number, fa_te
     assert_true(fa_to_data(t, values, FA_FLOAT64));
     for (int64_t i = 0; i < n; i++) sum += values[i], size += fabs(values[i]);
     const double *expected = golden_values + place->at;
-    if (!(fabs(sum - expected[0]) <= 1e-11 * size + 1e-13)) fail_msg("%s: the sum is %.15g, expected %.15g", full, sum, expected[0]);
+    if (!(fabs(sum - expected[0]) <= 1e-11 * size + 1e-13))
+        fail_msg("%s: the sum is %.15g, expected %.15g", full, sum, expected[0]);
     assert_int_equal((n + step - 1) / step, place->n - 1);
     for (int64_t i = 0; i * step < n; i++)
         if (!(fabs(values[i * step] - expected[i + 1]) <= 1e-11 * fmax(1, fabs(expected[i + 1]))))
@@ -57,7 +58,8 @@ static inline fa_tensor *weighted(fa_tensor *t) {
 }
 
 /* First derivatives towards inputs and parameters; derivatives of the squares of those towards the inputs. */
-static inline void derivatives(const char *name, fa_tensor *loss, fa_module *net, fa_tensor *const *inputs, int ninputs, bool twice) {
+static inline void derivatives(const char *name, fa_tensor *loss, fa_module *net, fa_tensor *const *inputs, int ninputs,
+                               bool twice) {
     fa_tensor *towards[96], *grads[96] = {NULL}, *second[96] = {NULL}, *square = NULL;
     for (int i = 0; i < ninputs; i++) towards[i] = inputs[i];
     const int n = ninputs + fa_parameters(net, towards + ninputs, NULL, 96 - ninputs);

@@ -1,8 +1,8 @@
-/* The steps of LSTM, GRU and RNN on the CPU, for float32 and float64 (kernels/recurrent.k.h describes the plans). A row's hidden units
- * are one vector loop; sequences of a batch are spread over threads. */
+/* The steps of LSTM, GRU and RNN on the CPU, for float32 and float64 (kernels/recurrent.k.h describes the plans). A row's
+ * hidden units are one vector loop; sequences of a batch are spread over threads. */
 #define FA_SUFFIX _f32
-#define REAL float
-#define FA_F32 1
+#define REAL      float
+#define FA_F32    1
 #include "vector.h"
 #include "../../../../kernels/math.h"
 #include "ordered.h"
@@ -10,8 +10,8 @@
 #include "forget.h"
 
 #define FA_SUFFIX _f64
-#define REAL double
-#define FA_F64 1
+#define REAL      double
+#define FA_F64    1
 #include "vector.h"
 #include "ordered.h"
 #include "recurrent_real.h"

@@ -1,4 +1,5 @@
-/* The steps for one compute type; see recurrent.c. The loops take restricted pointers, so that the compiler may make vectors of them. */
+/* The steps for one compute type; see recurrent.c. The loops take restricted pointers, so that the compiler may make vectors
+ * of them. */
 
 typedef struct N(step) {
     REAL *to[8];
@@ -11,8 +12,8 @@ static const REAL N(no_gradient)[256];
 
 /* ---- LSTM ---- */
 
-static void N(lstm_row)(int64_t n, REAL *restrict y, REAL *restrict next_h, REAL *restrict next_c, REAL *restrict gi, REAL *restrict gf,
-                        REAL *restrict gg, REAL *restrict go, const REAL *restrict before) {
+static void N(lstm_row)(int64_t n, REAL *restrict y, REAL *restrict next_h, REAL *restrict next_c, REAL *restrict gi,
+                        REAL *restrict gf, REAL *restrict gg, REAL *restrict go, const REAL *restrict before) {
     for (int64_t k = 0; k < n; k++) {
         const REAL i = N(gate)(gi[k]), f = N(gate)(gf[k]), g = N(fa_tanh)(gg[k]), o = N(gate)(go[k]);
         const REAL c = f * before[k] + i * g, h = o * N(fa_tanh)(c);
@@ -27,12 +28,14 @@ static void N(lstm_rows)(void *context, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row++) {
         const int64_t n = s->hidden, at = row * n;
         REAL *gates = s->to[3] + 4 * at;
-        N(lstm_row)(n, s->to[0] + at, s->to[1] + at, s->to[2] + at, gates, gates + n, gates + 2 * n, gates + 3 * n, s->to[4] + at);
+        N(lstm_row)
+        (n, s->to[0] + at, s->to[1] + at, s->to[2] + at, gates, gates + n, gates + 2 * n, gates + 3 * n, s->to[4] + at);
     }
 }
 
-static void N(lstm_row_backward)(int64_t n, REAL *restrict to, REAL *restrict dc, const REAL *restrict gates, const REAL *restrict before,
-                                 const REAL *restrict gy, const REAL *restrict next, int64_t hidden) {
+static void N(lstm_row_backward)(int64_t n, REAL *restrict to, REAL *restrict dc, const REAL *restrict gates,
+                                 const REAL *restrict before, const REAL *restrict gy, const REAL *restrict next,
+                                 int64_t hidden) {
     REAL *restrict to_f = to + hidden, *restrict to_g = to + 2 * hidden, *restrict to_o = to + 3 * hidden;
     for (int64_t k = 0; k < n; k++) {
         const REAL i = gates[k], f = gates[k + hidden], g = gates[k + 2 * hidden], o = gates[k + 3 * hidden], c = before[k];
@@ -50,8 +53,9 @@ static void N(lstm_rows_backward)(void *context, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row++)
         for (int64_t k = 0; k < s->hidden; k += 256) { /* where there is no gradient of the output, 256 zeros stand for it */
             const int64_t n = least(256, s->hidden - k), at = row * s->hidden + k, wide = row * 4 * s->hidden + k;
-            N(lstm_row_backward)(n, s->to[0] + wide, s->to[1] + at, s->to[2] + wide, s->to[3] + at,
-                                 s->to[4] ? s->to[4] + at : N(no_gradient), s->to[5] + at, s->hidden);
+            N(lstm_row_backward)
+            (n, s->to[0] + wide, s->to[1] + at, s->to[2] + wide, s->to[3] + at, s->to[4] ? s->to[4] + at : N(no_gradient),
+             s->to[5] + at, s->hidden);
         }
 }
 
@@ -75,13 +79,15 @@ static void N(gru_rows)(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static void N(gru_row_backward)(int64_t n, REAL *restrict to, REAL *restrict to_own, REAL *restrict carried, const REAL *restrict gates,
-                                const REAL *restrict own, const REAL *restrict before, const REAL *restrict gy, int64_t hidden) {
+static void N(gru_row_backward)(int64_t n, REAL *restrict to, REAL *restrict to_own, REAL *restrict carried,
+                                const REAL *restrict gates, const REAL *restrict own, const REAL *restrict before,
+                                const REAL *restrict gy, int64_t hidden) {
     REAL *restrict to_z = to + hidden, *restrict to_n = to + 2 * hidden;
     REAL *restrict own_z = to_own + hidden, *restrict own_n = to_own + 2 * hidden;
     for (int64_t k = 0; k < n; k++) {
         const REAL r = gates[k], z = gates[k + hidden], c = gates[k + 2 * hidden], dh = carried[k] + gy[k];
-        const REAL dn = dh * (1 - z) * (1 - c * c), dz = dh * (before[k] - c) * z * (1 - z), dr = dn * own[k + 2 * hidden] * r * (1 - r);
+        const REAL dn = dh * (1 - z) * (1 - c * c), dz = dh * (before[k] - c) * z * (1 - z),
+                   dr = dn * own[k + 2 * hidden] * r * (1 - r);
         to[k] = to_own[k] = dr;
         to_z[k] = own_z[k] = dz;
         to_n[k] = dn;
@@ -95,8 +101,9 @@ static void N(gru_rows_backward)(void *context, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row++)
         for (int64_t k = 0; k < s->hidden; k += 256) {
             const int64_t n = least(256, s->hidden - k), at = row * s->hidden + k, wide = row * 3 * s->hidden + k;
-            N(gru_row_backward)(n, s->to[0] + wide, s->to[1] + wide, s->to[2] + at, s->to[3] + wide, s->to[4] + wide, s->to[5] + at,
-                                s->to[6] ? s->to[6] + at : N(no_gradient), s->hidden);
+            N(gru_row_backward)
+            (n, s->to[0] + wide, s->to[1] + wide, s->to[2] + at, s->to[3] + wide, s->to[4] + wide, s->to[5] + at,
+             s->to[6] ? s->to[6] + at : N(no_gradient), s->hidden);
         }
 }
 
@@ -115,8 +122,8 @@ static void N(rnn_rows)(void *context, int64_t begin, int64_t end) {
     N(rnn_row)((end - begin) * s->hidden, s->to[0] + at, s->to[1] + at, s->to[2] + at, s->relu);
 }
 
-static void N(rnn_row_backward)(int64_t n, REAL *restrict to, const REAL *restrict y, const REAL *restrict gy, const REAL *restrict next,
-                                bool relu) {
+static void N(rnn_row_backward)(int64_t n, REAL *restrict to, const REAL *restrict y, const REAL *restrict gy,
+                                const REAL *restrict next, bool relu) {
     if (relu)
         for (int64_t k = 0; k < n; k++) to[k] = y[k] > 0 ? next[k] + gy[k] : 0;
     else
@@ -140,8 +147,14 @@ static void N(run_step)(const fa_plan *plan, char *const *pointers, void (*rows)
 }
 
 void FAI_NAME(N(fai_cpu_lstm_step))(const fa_plan *plan, char *const *pointers) { N(run_step)(plan, pointers, N(lstm_rows)); }
-void FAI_NAME(N(fai_cpu_lstm_step_backward))(const fa_plan *plan, char *const *pointers) { N(run_step)(plan, pointers, N(lstm_rows_backward)); }
+void FAI_NAME(N(fai_cpu_lstm_step_backward))(const fa_plan *plan, char *const *pointers) {
+    N(run_step)(plan, pointers, N(lstm_rows_backward));
+}
 void FAI_NAME(N(fai_cpu_gru_step))(const fa_plan *plan, char *const *pointers) { N(run_step)(plan, pointers, N(gru_rows)); }
-void FAI_NAME(N(fai_cpu_gru_step_backward))(const fa_plan *plan, char *const *pointers) { N(run_step)(plan, pointers, N(gru_rows_backward)); }
+void FAI_NAME(N(fai_cpu_gru_step_backward))(const fa_plan *plan, char *const *pointers) {
+    N(run_step)(plan, pointers, N(gru_rows_backward));
+}
 void FAI_NAME(N(fai_cpu_rnn_step))(const fa_plan *plan, char *const *pointers) { N(run_step)(plan, pointers, N(rnn_rows)); }
-void FAI_NAME(N(fai_cpu_rnn_step_backward))(const fa_plan *plan, char *const *pointers) { N(run_step)(plan, pointers, N(rnn_rows_backward)); }
+void FAI_NAME(N(fai_cpu_rnn_step_backward))(const fa_plan *plan, char *const *pointers) {
+    N(run_step)(plan, pointers, N(rnn_rows_backward));
+}
