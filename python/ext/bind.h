@@ -4,6 +4,7 @@
 
 #include "face.h"
 #include <math.h>
+#include <string.h>
 
 static inline fa_tensor *cast_if(fa_tensor *t, bool given, fa_dtype dtype) { return given ? fa_cast(t, dtype) : t; }
 static inline fa_shape pair(fa_shape s) /* one number stands for both directions */
@@ -16,6 +17,14 @@ static inline fa_tensor *scaled(fa_tensor *t, bool given, fa_scalar by) { return
 static inline fa_shape several(fa_shape s, int n) /* one number stands for all n directions */
 {
     if (s.ndim == 1) while (s.ndim < n) s.dim[s.ndim++] = s.dim[0];
+    return s;
+}
+/* max_unpool's output_size: the n sides, before which the sizes of batch and channels may stand. */
+static inline fa_shape unpooled_size(fa_shape s, int n)
+{
+    if (s.ndim != n + 2) return s;
+    memmove(s.dim, s.dim + 2, n * sizeof *s.dim);
+    s.ndim = n;
     return s;
 }
 /* An operand as a tensor: a number becomes a 0-dimensional one of like's dtype, where like is. */
