@@ -6,6 +6,7 @@ from ._C import _names
 _RULES = [(re.compile(pattern), result) for pattern, result in (
     (r" ?\(In C: [^()]*(?:\([^()]*\)[^()]*)*\)", ""),                            # what is for C only
     (r" In C(?: that is|:) [^.]*(?:\([^()]*\)[^.]*)*\.(?=\s|$)", ""),
+    (r"\bfa_[\w.]+; in Python ", ""),
     (r"fa_to\(([^,()]+), fa_device_parse\(\"([^\"]+)\"\)\)", r'\1.to("\2")'),
     (r"fa_cast\(([^,()]+), FA_([A-Z0-9]+)\)", lambda m: f"{m[1]}.to({_names}.{m[2].lower()})"),
     (r"fa_cast\(([^,()]+), \.\.\.\)", r"\1.to(dtype)"),
