@@ -249,5 +249,5 @@ def load_ipython_extension(shell):
     _missing.say_neighbours()
 
 
-__getattr__ = _missing.attribute_of(__name__, ("nn", "optim", "utils", "io", "random", "storage", "distributions", "linalg", "fft", "special", "multiprocessing", "jit", "serialization"))
+__getattr__ = _missing.attribute_of(__name__, ("nn", "optim", "utils", "io", "random", "storage", "distributions", "functional", "onnx", "linalg", "fft", "special", "multiprocessing", "jit", "serialization"))
 _missing.install()

@@ -15,7 +15,6 @@ STATUS = {
     "nn.parallel.distributed": "It is planned; it is not there yet. nn.DataParallel runs on several devices.",
     "profiler": PLANNED,
     "autograd.profiler": PLANNED,
-    "distributions": PLANNED,
     "sparse": PLANNED,
     "func": PLANNED,
     "vmap": PLANNED,
@@ -27,7 +26,6 @@ STATUS = {
     "onnx": "ONNX is not planned. torch.save(model.state_dict(), path) writes what PyTorch can read.",
     "hub": "Facula downloads nothing. Load a file that you have with torch.load.",
     "utils.model_zoo": "Facula downloads nothing. Load a file that you have with torch.load.",
-    "utils.tensorboard": "TensorBoard's event files are not written: print the numbers, or write them to a CSV file.",
     "utils.benchmark": "Python's timeit measures; torch.cuda.synchronize() waits for a device.",
     "utils.cpp_extension": "PyTorch's C++ extensions cannot be loaded; docs/add-an-operator.md tells how an operator is added.",
     "ops": "PyTorch's operator registry is not planned.",
@@ -115,6 +113,20 @@ class Finder:
         if _only_asks():
             return None
         raise ModuleNotFoundError(text, name=fullname)
+
+    def find_distributions(self, context=None):
+        """importlib.metadata.version("torch") of a program that runs as PyTorch's, where no PyTorch is installed."""
+        if self.as_torch and getattr(context, "name", None) == "torch":
+            from importlib.metadata import Distribution
+            version = sys.modules["facula"].__version__
+
+            class Ours(Distribution):
+                def read_text(self, filename):
+                    return f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n" if filename == "METADATA" else None
+
+                def locate_file(self, path):
+                    return path
+            yield Ours()
 
 
 def install():
