@@ -113,7 +113,7 @@ static void operators_of_views(void **state) {
                 views[i] = random_view(inputs[i].shape, DEPTH, inputs[i].low, inputs[i].high, FA_FLOAT64);
                 copies[i] = copy_of(views[i]);
             }
-            if (keeps || !strcmp(cases[number].op, "dropout"))
+            if (keeps || strstr(cases[number].op, "dropout"))
                 continue; /* random numbers fall in the order of memory, as in torch */
             fa_tensor *of_views = run_case(number, views);
             same(cases[number].text, of_views, run_case(number, copies), is_product(cases[number].op) ? 1e-13 : 0);
