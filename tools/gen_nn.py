@@ -169,7 +169,7 @@ class Layer:
     def in_place(self, text, ops):
         """The forward column as the call that writes over its input, where torch's layer can: of elementwise rows and dropout."""
         op = None if self.custom else ops.get(text.partition("(")[0])
-        if self.called.endswith("dropout") or self.called == "dropout_channels":
+        if self.called.endswith("dropout") or self.called in ("dropout_channels", "rrelu"):
             return f"fa_copy_(x, {self.forward or f'fai_{self.custom}_layer(self, x)'})"
         if op is None or isinstance(op, gen_ops.Op) or op.result or len(op.args) != 1:
             return None

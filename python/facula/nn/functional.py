@@ -1,4 +1,5 @@
 """torch.nn.functional: the functions behind the layers."""
+import math
 import warnings
 
 from .. import _C
@@ -49,6 +50,28 @@ def _unpool(sides):
 for _n in (1, 2, 3):
     globals()[f"max_unpool{_n}d"] = _unpool(_n)
 del _name, _n
+
+
+def _avg_pool(sides):
+    inside = globals()[f"avg_pool{sides}d"]
+
+    def run(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+        if divisor_override is None:
+            return inside(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+        if divisor_override == 0:
+            raise RuntimeError("divisor must be not zero")
+        if ceil_mode:
+            raise NotImplementedError(f"avg_pool{sides}d(): divisor_override with ceil_mode is not in Facula")
+        window = kernel_size ** sides if isinstance(kernel_size, int) else math.prod(kernel_size) ** (sides if len(kernel_size) == 1 else 1)
+        return inside(input, kernel_size, stride, padding, False, True) * (window / divisor_override)
+    run.__name__ = run.__qualname__ = f"avg_pool{sides}d"
+    run.__doc__ = inside.__doc__
+    return run
+
+
+for _n in (2, 3):
+    globals()[f"avg_pool{_n}d"] = _avg_pool(_n)
+del _n
 
 
 # ---- older names ----

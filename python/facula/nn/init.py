@@ -57,20 +57,35 @@ def zeros_(tensor):
     return _fill(tensor, "zero_")
 
 
+def _rejected(tensor, draw):
+    """Draws all elements anew until each has been accepted once. draw() -> values, which of them are accepted."""
+    values, kept = draw()
+    while not bool(kept.all()):
+        more, fine = draw()
+        values = _C.where(kept, values, more)
+        kept = kept | fine
+    return tensor.copy_(values)
+
+
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """N(mean, std^2) within [a, b]."""
+    """N(mean, std^2) within [a, b]: normal numbers, or, where few of them would lie there, uniform ones, the others rejected."""
     def below(x):
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2)
-    low, high = below((a - mean) / std), below((b - mean) / std)
+    low, high = (a - mean) / std, (b - mean) / std
+    peak = min(max(0.0, low), high)
+
+    def normal():
+        x = normal_(_C.empty_like(tensor), mean, std, generator)
+        return x, (x >= a) & (x <= b)
+
+    def uniform():
+        x = uniform_(_C.empty_like(tensor), a, b, generator)
+        u = uniform_(_C.empty_like(tensor), 0.0, 1.0, generator)
+        return x, u <= _C.exp((peak ** 2 - ((x - mean) / std) ** 2) / 2)
     with _C.no_grad():
-        uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)
-        tensor.erfinv_()
-        tensor.mul_(std * math.sqrt(2.0))
-        tensor.add_(mean)
-        tensor.clamp_(min=a, max=b)
-    return tensor
+        return _rejected(tensor, normal if below(high) - below(low) > 0.3 else uniform)
 
 
 def eye_(tensor):

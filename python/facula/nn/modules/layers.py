@@ -63,15 +63,29 @@ def _check_dims(dims, text):
 
 def _from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """An embedding of given rows; freeze: they are not trained."""
-    from ..parameter import Parameter
     if embeddings.dim() != 2:
         raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-    layer = cls.__new__(cls)
     rows, cols = embeddings.shape
-    state = dict(num_embeddings=rows, embedding_dim=cols, padding_idx=padding_idx, max_norm=max_norm, norm_type=norm_type,
-                 scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
-    layer.__setstate__({**state, "_parameters": {"weight": Parameter(embeddings, requires_grad=not freeze)}, "training": True})
-    return layer
+    return cls(rows, cols, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
+
+
+def _embedding_init(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
+                    _weight=None, _freeze=False, device=None, dtype=None):
+    if padding_idx is not None:
+        if padding_idx >= num_embeddings or padding_idx < -num_embeddings:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx %= num_embeddings
+    if _weight is not None and list(_weight.shape) != [num_embeddings, embedding_dim]:
+        raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+    _C._layer_blank(_weight is not None)
+    try:
+        _C._LayerBase.__init__(self, num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, device, dtype)
+    finally:
+        _C._layer_blank(False)
+    if _weight is not None:
+        from ..parameter import Parameter
+        self.weight = Parameter(_weight)
+    self.weight.requires_grad_(not _freeze)
 
 
 def _identity_init(self, *args, **kwargs):
@@ -108,7 +122,7 @@ _AVG = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "d
 EXTRAS = {
     **{f"Conv{n}d": {"transposed": False, "output_padding": (0,) * n} for n in (1, 2, 3)},
     "Identity": {"__init__": _identity_init, "forward": _identity},
-    "Embedding": {"from_pretrained": classmethod(_from_pretrained),
+    "Embedding": {"__init__": _embedding_init, "from_pretrained": classmethod(_from_pretrained),
                   **_otherwise("embedding", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse")},
     "GELU": _otherwise("gelu", "approximate"),
     "Softmax": _otherwise("softmax", "dim"), "LogSoftmax": _otherwise("log_softmax", "dim"), "Softmin": _otherwise("softmin", "dim"),
