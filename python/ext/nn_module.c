@@ -370,7 +370,7 @@ static void set_up_class(PyTypeObject *type)
     if (type->tp_getattro == PyObject_GenericGetAttr) return;
     const PyObject *hook = _PyType_Lookup(type, str_getattr), *own = PyDict_GetItem(fapy_ModuleBase.tp_dict, str_getattr);
     PyObject *whole = PyUnicode_InternFromString("__getattribute__");
-    if (whole && hook == own && _PyType_Lookup(type, whole) == PyDict_GetItem(PyBaseObject_Type.tp_dict, whole)) type->tp_getattro = PyObject_GenericGetAttr;
+    if (whole && hook == own && _PyType_Lookup(type, whole) == _PyType_Lookup(&PyBaseObject_Type, whole)) type->tp_getattro = PyObject_GenericGetAttr;
     Py_XDECREF(whole);
 }
 
