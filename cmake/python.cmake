@@ -8,6 +8,11 @@ target_include_directories(_C PRIVATE include ${_made}/include ${_made}/gen src 
 # Without LINK_${FACULA_MODE}, which asks for every symbol: Python's are found in the process that loads the extension.
 target_link_options(_C PRIVATE ${LINK_COMMON})
 target_link_libraries(_C PRIVATE ${_libs})
+# ... so that the linker can't tell which of the library's own are missing: loading it does.
+if(NOT CMAKE_CROSSCOMPILING)
+    add_custom_command(TARGET _C POST_BUILD COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=$<TARGET_FILE_DIR:_C>
+                       ${Python_EXECUTABLE} -B -c "import _C" VERBATIM)
+endif()
 
 install(TARGETS _C facula_sim LIBRARY DESTINATION facula)
 install(DIRECTORY ${_made}/gen/py/ DESTINATION facula FILES_MATCHING PATTERN "*.pyi")
