@@ -48,8 +48,10 @@ FA_API fa_adam_options fa_adamw_defaults(void);
 #define fa_adam(module, ...) fa_adam_with((module), &FA_OPTIONS(fa_adam_options, FA_ADAM_DEFAULTS, __VA_ARGS__))
 #define fa_adamw(module, ...) fa_adamw_with((module), &FA_OPTIONS(fa_adam_options, FA_ADAMW_DEFAULTS, __VA_ARGS__))
 #define fa_sgd_of(parameters, n, ...) fa_sgd_of_with((parameters), (n), &FA_OPTIONS(fa_sgd_options, FA_SGD_DEFAULTS, __VA_ARGS__))
-#define fa_adam_of(parameters, n, ...) fa_adam_of_with((parameters), (n), &FA_OPTIONS(fa_adam_options, FA_ADAM_DEFAULTS, __VA_ARGS__))
-#define fa_adamw_of(parameters, n, ...) fa_adamw_of_with((parameters), (n), &FA_OPTIONS(fa_adam_options, FA_ADAMW_DEFAULTS, __VA_ARGS__))
+#define fa_adam_of(parameters, n, ...)                                                                                           \
+    fa_adam_of_with((parameters), (n), &FA_OPTIONS(fa_adam_options, FA_ADAM_DEFAULTS, __VA_ARGS__))
+#define fa_adamw_of(parameters, n, ...)                                                                                          \
+    fa_adamw_of_with((parameters), (n), &FA_OPTIONS(fa_adam_options, FA_ADAMW_DEFAULTS, __VA_ARGS__))
 #endif
 
 /* Others, with PyTorch's options under its names; pairs as betas, etas and step_sizes are two numbers here. */
@@ -173,8 +175,8 @@ FA_API bool fa_zero_grad(fa_optimizer *optimizer);  /* every .grad becomes NULL 
  * shared with the optimizer, as in a state dict: save it or clone it before the next step. */
 FA_API fa_tensors *fa_optimizer_state(fa_optimizer *optimizer);
 FA_API bool fa_load_optimizer_state(fa_optimizer *optimizer, const fa_tensors *state);
-/* The same in torch.optim's structure, {"state": {0: {...}}, "param_groups": [{...}]}, to be put into a checkpoint (fa_save_pt), or
- * taken from one that PyTorch has written. */
+/* The same in torch.optim's structure, {"state": {0: {...}}, "param_groups": [{...}]}, to be put into a checkpoint (fa_save_pt),
+ * or taken from one that PyTorch has written. */
 FA_API fa_value *fa_optimizer_value(fa_values *values, fa_optimizer *optimizer);
 FA_API bool fa_load_optimizer_value(fa_optimizer *optimizer, const fa_value *state);
 /* max_norm: gradients are scaled so that their joint norm is at most this. The norm before it, or -1 after an error. */
@@ -182,7 +184,7 @@ FA_API double fa_clip_grad_norm(fa_tensor *const *parameters, int n, double max_
 
 /* ---- Schedules: call fa_schedule_step after each epoch's fa_step. Values as torch's. ---- */
 typedef struct fa_scheduler fa_scheduler;
-FA_API fa_scheduler *fa_step_lr(fa_optimizer *optimizer, int64_t step_size, double gamma);          /* lr * gamma^(epoch / step_size) */
+FA_API fa_scheduler *fa_step_lr(fa_optimizer *optimizer, int64_t step_size, double gamma); /* lr * gamma^(epoch / step_size) */
 FA_API fa_scheduler *fa_exponential_lr(fa_optimizer *optimizer, double gamma);
 FA_API fa_scheduler *fa_cosine_lr(fa_optimizer *optimizer, int64_t t_max, double eta_min);         /* CosineAnnealingLR */
 FA_API fa_scheduler *fa_lambda_lr(fa_optimizer *optimizer, double (*factor)(int64_t epoch, void *data), void *data);

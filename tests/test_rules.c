@@ -1,5 +1,5 @@
-/* The optimizers beside SGD and Adam against PyTorch's values: parameters after 20 steps, what is kept between them, states that are
- * saved and loaded on the way, options that are refused.
+/* The optimizers beside SGD and Adam against PyTorch's values: parameters after 20 steps, what is kept between them, states
+ * that are saved and loaded on the way, options that are refused.
  *
  * test-env: -
  * test-env: FACULA_SIM=cuda:2 */
@@ -110,7 +110,8 @@ static void states_go_on(void **state) {
         memcpy(other, c->option, sizeof other);
         other[0] *= 3;
         pair x = draw_pair(c->seed, FA_FLOAT64);
-        fa_optimizer *first = fai_optimizer_of(rule_of(c), x.p, 2, c->option), *second = fai_optimizer_of(rule_of(c), x.p, 2, other);
+        fa_optimizer *first = fai_optimizer_of(rule_of(c), x.p, 2, c->option),
+                     *second = fai_optimizer_of(rule_of(c), x.p, 2, other);
         for (int i = 0; i < 5; i++) step(&x, first, i);
         if (k % 2 == 0) assert_true(fa_load_optimizer_state(second, fa_optimizer_state(first)));
         else assert_true(fa_load_optimizer_value(second, fa_optimizer_value(fa_values_new(), first)));

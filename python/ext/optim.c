@@ -1,6 +1,6 @@
 /* Optimizers: an object Rule is the library's optimizer beside a Python one, whose param_groups stay plain dicts and lists that
- * programs and schedules change. Each step reads the groups' numbers and looks whether the parameters are still the same; then all
- * groups are one fa_step.
+ * programs and schedules change. Each step reads the groups' numbers and looks whether the parameters are still the same; then
+ * all groups are one fa_step.
  *
  * What the library keeps for a parameter is shown as the dict `state` only when somebody asks: then each step also looks what was
  * changed in it, and writes what is new. The tensors in it are the library's own. */
@@ -15,7 +15,6 @@ typedef struct rule_object {
     fa_optimizer *optimizer;
     PyObject *state;                      /* {parameter: {"step": ..., "exp_avg": ...}} */
     bool shown;                           /* somebody has the dict, or has given it */
-    bool numbered;                        /* a state has "step" */
     PyObject *key[FAI_RULE_OPTIONS];      /* the groups' name of each option: "betas" for beta1 and beta2 */
     int part[FAI_RULE_OPTIONS];           /* and its place there; -1: the option is the value itself */
     PyObject *state_key[FAI_RULE_STATES], *kept_key[FAI_RULE_KEPT];
@@ -26,8 +25,9 @@ static PyObject *name_params, *name_step;
 
 /* ---- birth and end ---- */
 
-static const fai_rule *const rules[] = {&fai_rule_sgd, &fai_rule_adam, &fai_rule_adamw, &fai_rule_rmsprop, &fai_rule_adagrad, &fai_rule_adadelta,
-                                        &fai_rule_adamax, &fai_rule_nadam, &fai_rule_radam, &fai_rule_asgd, &fai_rule_rprop};
+static const fai_rule *const rules[] = {&fai_rule_sgd,     &fai_rule_adam,     &fai_rule_adamw,  &fai_rule_rmsprop,
+                                        &fai_rule_adagrad, &fai_rule_adadelta, &fai_rule_adamax, &fai_rule_nadam,
+                                        &fai_rule_radam,   &fai_rule_asgd,     &fai_rule_rprop};
 
 static bool name_options(rule_object *r)
 {
@@ -97,7 +97,8 @@ static void rule_dealloc(PyObject *self)
 
 static PyObject *params_of(PyObject *groups, Py_ssize_t g)
 {
-    PyObject *group = PyList_GET_ITEM(groups, g), *params = PyDict_Check(group) ? PyDict_GetItemWithError(group, name_params) : NULL;
+    PyObject *group = PyList_GET_ITEM(groups, g),
+             *params = PyDict_Check(group) ? PyDict_GetItemWithError(group, name_params) : NULL;
     if (params && PyList_Check(params)) return params;
     if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "param_groups[%zd] must be a dict with a list \"params\"", g);
     return NULL;
@@ -128,18 +129,30 @@ static fai_trained *find_trained(const fa_optimizer *o, const fa_tensor *p)
     return NULL;
 }
 
-static bool add_group(fa_optimizer *o, PyObject *params)
+/* params is a tuple. */
+static bool add_tensors(fa_optimizer *o, PyObject *params)
 {
     static const double zeros[FAI_RULE_OPTIONS];
-    const Py_ssize_t n = PyList_GET_SIZE(params);
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (!fapy_tensor_check(PyList_GET_ITEM(params, i)))
-            return PyErr_Format(PyExc_TypeError, "optimizer can only optimize Tensors, but one of the params is %s", Py_TYPE(PyList_GET_ITEM(params, i))->tp_name), false;
+    const Py_ssize_t n = PyTuple_GET_SIZE(params);
     fa_tensor **list = PyMem_Malloc(((size_t)n + 1) * sizeof *list);
-    if (!list) return PyErr_NoMemory(), false;
-    for (Py_ssize_t i = 0; i < n; i++) list[i] = T(PyList_GET_ITEM(params, i));
-    const bool fine = fai_optimizer_add(o, list, (int)n, zeros);
+    bool fine = list || PyErr_NoMemory();
+    for (Py_ssize_t i = 0; fine && i < n; i++) {
+        list[i] = T(PyTuple_GET_ITEM(params, i));
+        fine = fapy_tensor_check((PyObject *)list[i]);
+        if (!fine)
+            PyErr_Format(PyExc_TypeError, "optimizer can only optimize Tensors, but one of the params is %s",
+                         Py_TYPE((PyObject *)list[i])->tp_name);
+    }
+    fine = fine && fai_optimizer_add(o, list, (int)n, zeros);
     PyMem_Free(list);
+    return fine;
+}
+
+static bool add_group(fa_optimizer *o, PyObject *params)
+{
+    PyObject *tuple = PyList_AsTuple(params); /* holds them, whatever a handler of warnings does to the list */
+    const bool fine = tuple && add_tensors(o, tuple);
+    Py_XDECREF(tuple);
     return fine;
 }
 
@@ -188,11 +201,14 @@ static bool follow_groups(rule_object *r, PyObject *groups)
 
 /* ---- the groups' options ---- */
 
-static bool option_from(PyObject *o, double *out)
+/* Numbers of other kinds, tensors of one element among them, may run code of the program. */
+static bool number_from(PyObject *o, double *out)
 {
     if (PyFloat_CheckExact(o)) return *out = PyFloat_AS_DOUBLE(o), true;
     if (PyBool_Check(o)) return *out = o == Py_True, true;
-    *out = PyFloat_AsDouble(o); /* ints; tensors of one element */
+    Py_INCREF(o);
+    *out = PyFloat_AsDouble(o);
+    Py_DECREF(o);
     return *out != -1 || !PyErr_Occurred();
 }
 
@@ -200,20 +216,29 @@ static bool read_option(const rule_object *r, PyObject *group, int i, double *ou
 {
     PyObject *value = PyDict_GetItemWithError(group, r->key[i]);
     if (!value) return PyErr_Occurred() ? false : (PyErr_SetObject(PyExc_KeyError, r->key[i]), false);
-    if (r->part[i] < 0) return option_from(value, out);
+    if (r->part[i] < 0) return number_from(value, out);
     PyObject *item = PySequence_GetItem(value, r->part[i]);
-    const bool fine = item && option_from(item, out);
+    const bool fine = item && number_from(item, out);
     Py_XDECREF(item);
     return fine;
 }
 
-static bool read_options(rule_object *r, PyObject *groups)
+static bool read_group(const rule_object *r, PyObject *group, double *option)
 {
-    for (int g = 0; g < r->optimizer->ngroups; g++) {
-        PyObject *group = PyList_GET_ITEM(groups, g);
-        double *option = r->optimizer->groups[g].option;
-        for (int i = 0; i < FAI_RULE_OPTIONS && r->key[i]; i++)
-            if (!read_option(r, group, i, &option[i])) return false;
+    bool fine = PyDict_Check(group);
+    if (!fine) PyErr_SetString(PyExc_TypeError, "a group of param_groups must be a dict");
+    Py_INCREF(group);
+    for (int i = 0; fine && i < FAI_RULE_OPTIONS && r->key[i]; i++) fine = read_option(r, group, i, &option[i]);
+    Py_DECREF(group);
+    return fine;
+}
+
+static bool read_options(const rule_object *r, fa_optimizer *o, PyObject *groups)
+{
+    for (int g = 0; g < o->ngroups; g++) {
+        if (g >= PyList_GET_SIZE(groups))
+            return PyErr_SetString(PyExc_RuntimeError, "param_groups changed while the optimizer read it"), false;
+        if (!read_group(r, PyList_GET_ITEM(groups, g), o->groups[g].option)) return false;
     }
     return true;
 }
@@ -223,7 +248,8 @@ static bool read_options(rule_object *r, PyObject *groups)
 static PyObject *number_new(double value)
 {
     const uint32_t mark = FAPY_MARK;
-    return fapy_take(fa_full_with(FA_SHAPE_0D, fa_scalar_of_float(value), FA_TENSOR_OPTIONS(.dtype = FA_FLOAT32, .device = FA_CPU)), mark);
+    return fapy_take(
+        fa_full_with(FA_SHAPE_0D, fa_scalar_of_float(value), FA_TENSOR_OPTIONS(.dtype = FA_FLOAT32, .device = FA_CPU)), mark);
 }
 
 /* entry[key] = value, in the tensor that is there. */
@@ -240,57 +266,79 @@ static bool write_number(PyObject *entry, PyObject *key, double value)
     return fine;
 }
 
+/* A new reference. */
 static PyObject *entry_of(PyObject *state, const fa_tensor *p, bool make)
 {
-    PyObject *entry = PyDict_GetItemWithError(state, (PyObject *)p);
+    PyObject *entry = Py_XNewRef(PyDict_GetItemWithError(state, (PyObject *)p));
     if (!entry && make && !PyErr_Occurred()) {
-        PyObject *fresh = PyDict_New();
-        if (fresh && !PyDict_SetItem(state, (PyObject *)p, fresh)) entry = fresh;
-        Py_XDECREF(fresh); /* the state holds it */
+        entry = PyDict_New();
+        if (entry && PyDict_SetItem(state, (PyObject *)p, entry)) Py_CLEAR(entry);
     }
-    if (entry && !PyDict_Check(entry)) return PyErr_Format(PyExc_TypeError, "the state of a parameter must be a dict, not %s", Py_TYPE(entry)->tp_name);
+    if (entry && !PyDict_Check(entry)) {
+        PyErr_Format(PyExc_TypeError, "the state of a parameter must be a dict, not %s", Py_TYPE(entry)->tp_name);
+        Py_CLEAR(entry);
+    }
     return entry;
 }
 
-static bool show_trained(const rule_object *r, const fai_trained *t)
+static bool show_in(const rule_object *r, const fai_trained *t, PyObject *entry)
 {
-    if (t->steps == 0) return true;
-    PyObject *entry = entry_of(r->state, t->p, true);
-    if (!entry || (r->rule->counts && !write_number(entry, name_step, (double)t->steps))) return false;
+    if (r->rule->counts && !write_number(entry, name_step, (double)t->steps)) return false;
     for (int k = 0; k < FAI_RULE_KEPT && r->kept_key[k]; k++)
         if (!write_number(entry, r->kept_key[k], t->kept[k])) return false;
     for (int k = 0; k < FAI_RULE_STATES && r->state_key[k]; k++) {
         PyObject *old = t->state[k] ? PyDict_GetItemWithError(entry, r->state_key[k]) : NULL;
-        if (t->state[k] && old != (PyObject *)t->state[k] && (PyErr_Occurred() || PyDict_SetItem(entry, r->state_key[k], (PyObject *)t->state[k]))) return false;
+        if (t->state[k] && old != (PyObject *)t->state[k] &&
+            (PyErr_Occurred() || PyDict_SetItem(entry, r->state_key[k], (PyObject *)t->state[k])))
+            return false;
     }
     return true;
 }
 
-static bool show(const rule_object *r)
+/* Of every parameter with steps. */
+static bool show_each(const rule_object *r, fa_optimizer *o, PyObject *state)
 {
-    const fa_optimizer *o = r->optimizer;
-    for (int g = 0; o && g < o->ngroups; g++)
-        for (int i = 0; i < o->groups[g].n; i++)
-            if (!show_trained(r, &o->groups[g].trained[i])) return false;
+    for (int g = 0; g < o->ngroups; g++)
+        for (int i = 0; i < o->groups[g].n; i++) {
+            const fai_trained *t = &o->groups[g].trained[i];
+            PyObject *entry = t->steps ? entry_of(state, t->p, true) : NULL;
+            const bool fine = !t->steps || (entry && show_in(r, t, entry));
+            Py_XDECREF(entry);
+            if (!fine) return false;
+        }
     return true;
 }
 
+/* Looking into the dict may run code of the program (a tensor's own __hash__): optimizer and state are held meanwhile. */
+static bool with_both(rule_object *r, bool (*each)(const rule_object *r, fa_optimizer *o, PyObject *state))
+{
+    if (!r->optimizer) return true;
+    fa_optimizer *o = fai_ref(r->optimizer);
+    PyObject *state = Py_NewRef(r->state);
+    const bool fine = each(r, o, state);
+    fai_unref(o);
+    Py_DECREF(state);
+    return fine;
+}
+
 /* A tensor that the program has put there, as the library keeps it: contiguous, of the parameter's sizes. */
-static bool take_state(const rule_object *r, fai_trained *t, int k, PyObject *entry)
+static bool take_tensor(const rule_object *r, fai_trained *t, int k, PyObject *entry)
 {
     PyObject *found = PyDict_GetItemWithError(entry, r->state_key[k]);
     if (PyErr_Occurred()) return false;
     if (found == (PyObject *)t->state[k]) return true;
-    fa_tensor *state = NULL;
+    fa_tensor *state = NULL, *old = t->state[k];
     if (found && !Py_IsNone(found)) {
         if (!fapy_tensor_check(found) || !fai_same_shape(T(found), t->p))
-            return PyErr_Format(PyExc_ValueError, "step: state[\"%U\"] of a parameter must be a tensor of the parameter's sizes", r->state_key[k]), false;
+            return PyErr_Format(PyExc_ValueError, "step: state[\"%U\"] of a parameter must be a tensor of the parameter's sizes",
+                                r->state_key[k]),
+                   false;
         const uint32_t mark = FAPY_MARK;
         state = T(fapy_take(fai_contiguous("step", T(found)), mark));
         if (!state) return false;
     }
-    fai_unref(t->state[k]);
     t->state[k] = state;
+    fai_unref(old);
     return true;
 }
 
@@ -298,13 +346,12 @@ static bool take_number(PyObject *entry, PyObject *key, double *out)
 {
     PyObject *found = PyDict_GetItemWithError(entry, key);
     if (!found) return !PyErr_Occurred();
-    return option_from(found, out);
+    return number_from(found, out);
 }
 
-static bool take_trained(const rule_object *r, fai_trained *t)
+/* entry: NULL where there is none. */
+static bool take_from(const rule_object *r, fai_trained *t, PyObject *entry)
 {
-    PyObject *entry = entry_of(r->state, t->p, false);
-    if (PyErr_Occurred()) return false;
     if (!entry || PyDict_GET_SIZE(entry) == 0) { /* nothing was kept, or the program has thrown it away */
         t->steps = 0;
         for (int k = 0; k < FAI_RULE_STATES; k++) fai_unref(t->state[k]), t->state[k] = NULL;
@@ -312,7 +359,7 @@ static bool take_trained(const rule_object *r, fai_trained *t)
     }
     bool any = false;
     for (int k = 0; k < FAI_RULE_STATES && r->state_key[k]; k++) {
-        if (!take_state(r, t, k, entry)) return false;
+        if (!take_tensor(r, t, k, entry)) return false;
         any = any || t->state[k];
     }
     for (int k = 0; k < FAI_RULE_KEPT && r->kept_key[k]; k++)
@@ -323,11 +370,15 @@ static bool take_trained(const rule_object *r, fai_trained *t)
     return true;
 }
 
-static bool take_all(const rule_object *r)
+static bool take_each(const rule_object *r, fa_optimizer *o, PyObject *state)
 {
-    for (int g = 0; g < r->optimizer->ngroups; g++)
-        for (int i = 0; i < r->optimizer->groups[g].n; i++)
-            if (!take_trained(r, &r->optimizer->groups[g].trained[i])) return false;
+    for (int g = 0; g < o->ngroups; g++)
+        for (int i = 0; i < o->groups[g].n; i++) {
+            PyObject *entry = entry_of(state, o->groups[g].trained[i].p, false);
+            const bool fine = !PyErr_Occurred() && take_from(r, &o->groups[g].trained[i], entry);
+            Py_XDECREF(entry);
+            if (!fine) return false;
+        }
     return true;
 }
 
@@ -336,9 +387,13 @@ static bool take_all(const rule_object *r)
 static PyObject *rule_step(PyObject *self, PyObject *groups)
 {
     rule_object *r = R(self);
-    if (!follow_groups(r, groups) || !read_options(r, groups) || (r->shown && !take_all(r))) return NULL;
-    if (!fa_step(r->optimizer)) return fapy_raise();
-    if (r->shown && !show(r)) return NULL;
+    if (!follow_groups(r, groups)) return NULL;
+    fa_optimizer *o = fai_ref(r->optimizer);
+    const bool ready = read_options(r, o, groups) && (!r->shown || with_both(r, take_each));
+    const bool fine = ready && fa_step(o);
+    fai_unref(o);
+    if (!fine) return ready ? fapy_raise() : NULL;
+    if (r->shown && !with_both(r, show_each)) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -346,7 +401,7 @@ static PyObject *get_state(PyObject *self, void *unused)
 {
     (void)unused;
     rule_object *r = R(self);
-    if (!r->shown && !show(r)) return NULL;
+    if (!r->shown && !with_both(r, show_each)) return NULL;
     r->shown = true;
     return Py_NewRef(r->state);
 }
@@ -362,10 +417,16 @@ static int set_state(PyObject *self, PyObject *value, void *unused)
 
 static PyMethodDef rule_methods[] = {{"step", rule_step, METH_O, "step(param_groups)\n--\n\nOne step for all groups."}, {0}};
 static PyGetSetDef rule_attributes[] = {{"state", get_state, set_state, "What is kept for each parameter.", NULL}, {0}};
-static PyTypeObject rule_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula._C._Rule", .tp_basicsize = sizeof(rule_object), .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = rule_make, .tp_dealloc = rule_dealloc, .tp_traverse = rule_traverse, .tp_clear = rule_clear, .tp_methods = rule_methods,
-    .tp_getset = rule_attributes, .tp_doc = "The library's optimizer beside a Python one."};
+static PyTypeObject rule_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula._C._Rule",
+                                 .tp_basicsize = sizeof(rule_object),
+                                 .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                                 .tp_new = rule_make,
+                                 .tp_dealloc = rule_dealloc,
+                                 .tp_traverse = rule_traverse,
+                                 .tp_clear = rule_clear,
+                                 .tp_methods = rule_methods,
+                                 .tp_getset = rule_attributes,
+                                 .tp_doc = "The library's optimizer beside a Python one."};
 
 /* _zero_grad(param_groups): every .grad becomes None. */
 static PyObject *zero_grad(PyObject *self, PyObject *groups)
@@ -392,6 +453,6 @@ bool fapy_optim_set_up(PyObject *module)
 {
     name_params = PyUnicode_InternFromString("params");
     name_step = PyUnicode_InternFromString("step");
-    return name_params && name_step && !PyType_Ready(&rule_type) && !PyModule_AddObjectRef(module, "_Rule", (PyObject *)&rule_type) &&
-           !PyModule_AddFunctions(module, functions);
+    return name_params && name_step && !PyType_Ready(&rule_type) &&
+           !PyModule_AddObjectRef(module, "_Rule", (PyObject *)&rule_type) && !PyModule_AddFunctions(module, functions);
 }

@@ -23,7 +23,8 @@ static bool find_classes(void)
 /* of.method(*args, signed=True); takes args. */
 static PyObject *signed_call(PyObject *of, const char *method, PyObject *args)
 {
-    PyObject *f = args ? PyObject_GetAttrString(of, method) : NULL, *keywords = f ? Py_BuildValue("{s:O}", "signed", Py_True) : NULL;
+    PyObject *f = args ? PyObject_GetAttrString(of, method) : NULL,
+             *keywords = f ? Py_BuildValue("{s:O}", "signed", Py_True) : NULL;
     PyObject *result = keywords ? PyObject_Call(f, args, keywords) : NULL;
     Py_XDECREF(args);
     Py_XDECREF(f);
@@ -112,7 +113,12 @@ static fa_value *save_dict(saving *s, PyObject *o, fa_value_kind kind)
     PyObject *items = v ? PyMapping_Items(o) : NULL;
     bool fine = items != NULL;
     for (Py_ssize_t i = 0; fine && i < PyList_GET_SIZE(items); i++) {
-        PyObject *pair = PyList_GET_ITEM(items, i);
+        PyObject *pair = PyList_GET_ITEM(items, i); /* of a Counter's own items(), which a program may have replaced */
+        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
+            PyErr_Format(PyExc_TypeError, "save: items() of a %s must give pairs", Py_TYPE(o)->tp_name);
+            fine = false;
+            break;
+        }
         fa_value *key = save_value(s, PyTuple_GET_ITEM(pair, 0)), *value = key ? save_value(s, PyTuple_GET_ITEM(pair, 1)) : NULL;
         fine = fa_value_put(v, key, value);
     }
@@ -142,7 +148,8 @@ static fa_value *save_other(saving *s, PyObject *o)
         const char *module, *name;
         if (PyArg_ParseTuple(said, "ss", &module, &name)) v = remember(s, o, fa_values_global(s->values, module, name));
     } else {
-        fa_value *class = save_value(s, PyTuple_GET_ITEM(said, 0)), *arguments = class ? save_value(s, PyTuple_GET_ITEM(said, 1)) : NULL;
+        fa_value *class = save_value(s, PyTuple_GET_ITEM(said, 0)),
+                 *arguments = class ? save_value(s, PyTuple_GET_ITEM(said, 1)) : NULL;
         PyObject *state = PyTuple_GET_ITEM(said, 2);
         v = remember(s, o, fa_values_object(s->values, class, arguments, PyTuple_GET_ITEM(said, 3) == Py_True));
         if (v && !Py_IsNone(state) && !fa_value_set_state(v, save_value(s, state))) v = NULL;
@@ -171,7 +178,8 @@ static fa_value *save_new(saving *s, PyObject *o)
     if (type == &PyBytes_Type)
         return remember(s, o, fa_values_bytes(s->values, FA_VALUE_BYTES, PyBytes_AS_STRING(o), (size_t)PyBytes_GET_SIZE(o)));
     if (type == &PyByteArray_Type)
-        return remember(s, o, fa_values_bytes(s->values, FA_VALUE_BYTE_ARRAY, PyByteArray_AS_STRING(o), (size_t)PyByteArray_GET_SIZE(o)));
+        return remember(
+            s, o, fa_values_bytes(s->values, FA_VALUE_BYTE_ARRAY, PyByteArray_AS_STRING(o), (size_t)PyByteArray_GET_SIZE(o)));
     if (type == &fapy_Dtype) return remember(s, o, fa_values_dtype(s->values, ((fapy_dtype_object *)o)->dtype));
     if (type == &fapy_Device) return remember(s, o, fa_values_device(s->values, ((fapy_device_object *)o)->device));
     return save_other(s, o);
@@ -278,7 +286,8 @@ static PyObject *load_object(loading *l, const fa_value *v)
     l->made[fa_value_index(v)] = NULL;
     note(l, v, o);
     if (!o || !fa_value_state(v)) return o;
-    PyObject *state = load_value(l, fa_value_state(v)), *done = state ? PyObject_CallMethod(l->builder, "build", "OO", o, state) : NULL;
+    PyObject *state = load_value(l, fa_value_state(v)),
+             *done = state ? PyObject_CallMethod(l->builder, "build", "OO", o, state) : NULL;
     if (!done) Py_CLEAR(o);
     Py_XDECREF(state);
     Py_XDECREF(done);
@@ -297,7 +306,8 @@ static PyObject *load_new(loading *l, const fa_value *v)
     case FA_VALUE_BIG_INT: return load_big_int(v);
     case FA_VALUE_FLOAT: return PyFloat_FromDouble(fa_value_float(v));
     case FA_VALUE_COMPLEX: return fa_value_complex(v, parts) ? PyComplex_FromDoubles(parts[0], parts[1]) : NULL;
-    case FA_VALUE_TEXT: return text = fa_value_text(v, &n), note(l, v, PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "surrogatepass"));
+    case FA_VALUE_TEXT:
+        return text = fa_value_text(v, &n), note(l, v, PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "surrogatepass"));
     case FA_VALUE_BYTES: return text = fa_value_bytes(v, &n), note(l, v, PyBytes_FromStringAndSize(text, (Py_ssize_t)n));
     case FA_VALUE_BYTE_ARRAY: return text = fa_value_bytes(v, &n), note(l, v, PyByteArray_FromStringAndSize(text, (Py_ssize_t)n));
     case FA_VALUE_TUPLE:
@@ -321,7 +331,9 @@ static PyObject *load_value(loading *l, const fa_value *v)
 {
     PyObject *made = l->made[fa_value_index(v)];
     if (made == IN_WORK)
-        return PyErr_SetString(PyExc_ValueError, "load: an object of the file is made of itself: it stands among its own arguments"), NULL;
+        return PyErr_SetString(PyExc_ValueError,
+                               "load: an object of the file is made of itself: it stands among its own arguments"),
+               NULL;
     if (made) return Py_NewRef(made);
     if (Py_EnterRecursiveCall(" while a file is loaded")) return NULL;
     made = load_new(l, v);
@@ -389,7 +401,8 @@ static bool write_piece(PyObject *file, const char *data, size_t n, size_t *done
     if (said && PyLong_Check(said)) {
         const Py_ssize_t took = PyLong_AsSsize_t(said);
         if (took > 0 && (size_t)took <= n) *done = (size_t)took;
-        else if (!PyErr_Occurred()) PyErr_Format(PyExc_OSError, "save: write() of %zu bytes on the file object gave %zd", n, took);
+        else if (!PyErr_Occurred())
+            PyErr_Format(PyExc_OSError, "save: write() of %zu bytes on the file object gave %zd", n, took);
     }
     Py_XDECREF(said);
     return !PyErr_Occurred();
@@ -468,16 +481,23 @@ static PyObject *load_pt(PyObject *self, PyObject *args)
     unsigned long long limit;
     int globals_only;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOLLOO!KOp", &path, &file, &start, &size, &placer, &PyTuple_Type, &names, &limit, &builder, &globals_only)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOLLOO!KOp", &path, &file, &start, &size, &placer, &PyTuple_Type, &names, &limit, &builder,
+                          &globals_only))
+        return NULL;
     if (!find_classes() || (!Py_IsNone(path) && !PyUnicode_FSConverter(path, &name))) return NULL;
     const uint32_t mark = FAPY_MARK;
     const char **safe = names_of(names);
     source from = {file, start};
     const fa_reader reader = {&from, (uint64_t)size, read_file};
-    const fa_pt_options options = {.struct_size = sizeof options, .map_location = Py_IsNone(placer) ? NULL : place, .context = placer, .limit = limit,
-                                   .safe_globals = safe, .nsafe_globals = (int)PyTuple_GET_SIZE(names)};
+    const fa_pt_options options = {.struct_size = sizeof options,
+                                   .map_location = Py_IsNone(placer) ? NULL : place,
+                                   .context = placer,
+                                   .limit = limit,
+                                   .safe_globals = safe,
+                                   .nsafe_globals = (int)PyTuple_GET_SIZE(names)};
     fa_values *values = NULL;
-    if (safe && globals_only) values = name ? fa_pt_unsafe_globals(PyBytes_AS_STRING(name), &options) : fa_pt_unsafe_globals_from(&reader, &options);
+    if (safe && globals_only)
+        values = name ? fa_pt_unsafe_globals(PyBytes_AS_STRING(name), &options) : fa_pt_unsafe_globals_from(&reader, &options);
     else if (safe) values = name ? fa_load_pt_with(PyBytes_AS_STRING(name), &options) : fa_load_pt_from(&reader, &options);
     if (values && !fa_failed() && !PyErr_Occurred()) result = load_root(values, builder);
     PyMem_Free(safe);
@@ -493,9 +513,12 @@ static bool add_tensors(fa_tensors *to, PyObject *dict)
 {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; to && PyDict_Next(dict, &at, &key, &value);) {
-        if (!PyUnicode_Check(key)) return PyErr_Format(PyExc_TypeError, "the names of tensors must be str, not %s", Py_TYPE(key)->tp_name), false;
+        if (!PyUnicode_Check(key))
+            return PyErr_Format(PyExc_TypeError, "the names of tensors must be str, not %s", Py_TYPE(key)->tp_name), false;
         if (!fapy_tensor_check(value))
-            return PyErr_Format(PyExc_ValueError, "Key `%U` is invalid, expected torch.Tensor but received %R", key, (PyObject *)Py_TYPE(value)), false;
+            return PyErr_Format(PyExc_ValueError, "Key `%U` is invalid, expected torch.Tensor but received %R", key,
+                                (PyObject *)Py_TYPE(value)),
+                   false;
         const char *name = PyUnicode_AsUTF8(key);
         if (!name || !fa_tensors_add(to, name, T(value))) return false;
     }
@@ -506,8 +529,10 @@ static bool add_notes(fa_tensors *to, PyObject *dict)
 {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
-        const char *k = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : NULL, *text = k && PyUnicode_Check(value) ? PyUnicode_AsUTF8(value) : NULL;
-        if (!text) return PyErr_Occurred() ? false : (PyErr_SetString(PyExc_TypeError, "metadata must be a dict of str and str"), false);
+        const char *k = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : NULL,
+                   *text = k && PyUnicode_Check(value) ? PyUnicode_AsUTF8(value) : NULL;
+        if (!text)
+            return PyErr_Occurred() ? false : (PyErr_SetString(PyExc_TypeError, "metadata must be a dict of str and str"), false);
         if (!fa_tensors_set_note(to, k, text)) return false;
     }
     return true;
@@ -577,7 +602,8 @@ static PyObject *save_npy(PyObject *self, PyObject *args)
     PyObject *path, *t;
     (void)self;
     if (!PyArg_ParseTuple(args, "O&O", PyUnicode_FSConverter, &path, &t)) return NULL;
-    if (!fapy_tensor_check(t)) return Py_DECREF(path), PyErr_Format(PyExc_TypeError, "save_npy(): a tensor is needed, not %s", Py_TYPE(t)->tp_name);
+    if (!fapy_tensor_check(t))
+        return Py_DECREF(path), PyErr_Format(PyExc_TypeError, "save_npy(): a tensor is needed, not %s", Py_TYPE(t)->tp_name);
     const bool fine = fa_save_npy(PyBytes_AS_STRING(path), T(t));
     Py_DECREF(path);
     return fine ? Py_NewRef(Py_None) : fapy_raise();

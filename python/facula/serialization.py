@@ -16,8 +16,8 @@ __all__ = ["save", "load", "add_safe_globals", "clear_safe_globals", "get_safe_g
 
 _ADVICE = ("Save its numbers instead: torch.save(model.state_dict(), path); later make the model and call "
            "model.load_state_dict(torch.load(path)).")
-_NO_MODULES = ("weights_only=False changes nothing here: Facula reads a file as data and never imports or calls what it names, so a "
-               "whole Module or another object cannot come back. In a program that has its class, load it in PyTorch and "
+_NO_MODULES = ("weights_only=False changes nothing here: Facula reads a file as data and never imports or calls what it names, "
+               "so a whole Module or another object cannot come back. In a program that has its class, load it in PyTorch and "
                "torch.save(model.state_dict(), path); then model.load_state_dict(torch.load(path)) reads it here.")
 
 
@@ -28,8 +28,9 @@ def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_seriali
 
     Writes obj into a checkpoint, which torch.load reads, PyTorch's too.
 
-    obj: tensors, numbers, str, bytes, None, torch.Size, dtypes and devices, nested in lists, tuples, dicts and sets, as state_dict()
-    gives them. Shared tensors stay shared. Objects of classes that can be imported are written as their class and attributes.
+    obj: tensors, numbers, str, bytes, None, torch.Size, dtypes and devices, nested in lists, tuples, dicts and sets,
+    as state_dict() gives them. Shared tensors stay shared. Objects of classes that can be imported are written as their class and
+    attributes.
     f: a path, or an object with write(). A path is written in a safe way: whatever happens, the old file or the new one is there.
 
     Errors: RuntimeError if the path's folder is not there; pickle.PicklingError for functions without a name and for whole
@@ -77,11 +78,11 @@ def _describe(obj):
         return _name_of(obj)
     if isinstance(obj, getattr(sys.modules.get(__package__ + ".nn"), "Module", ())):
         raise _pickling_error(f"Can't pickle {type(obj).__name__}: a whole Module is not saved, because reading it would run "
-                                   f"code that the file names. {_ADVICE}")
+                              f"code that the file names. {_ADVICE}")
     kind = type(obj)
     if isinstance(obj, _C.Tensor):
         raise _pickling_error(f"Can't pickle a tensor of the class {kind.__name__}; save a plain one: "
-                                   "t.as_subclass(torch.Tensor)")
+                              "t.detach()")
     reduce = copyreg.dispatch_table.get(kind)
     made = reduce(obj) if reduce else obj.__reduce_ex__(2)
     if isinstance(made, str):
@@ -89,7 +90,7 @@ def _describe(obj):
     function, arguments, state, items, pairs = (*made, None, None, None)[:5]
     if any(part is not None and next(iter(part), None) is not None for part in (items, pairs)):
         raise _pickling_error(f"Can't pickle {kind.__module__}.{kind.__qualname__}: it is a container of its own kind; save it "
-                                   "as a plain list or dict: dict(x), list(x)")
+                              "as a plain list or dict: dict(x), list(x)")
     if function is getattr(copyreg, "__newobj__", None):
         _name_of(arguments[0])
         return arguments[0], tuple(arguments[1:]), state, True
@@ -105,9 +106,9 @@ def _name_of(obj, name=None):
         __import__(module)
         found = getattr(sys.modules[module], name)
     except (ImportError, AttributeError):
-        raise _pickling_error(f"Can't pickle {obj!r}: attribute lookup {name} on {module} failed. Functions and classes are saved "
-                                   "by name, and this one is not found under its own: save what it computes, or for a model its "
-                                   "state_dict()") from None
+        raise _pickling_error(f"Can't pickle {obj!r}: attribute lookup {name} on {module} failed. Functions and classes "
+                              "are saved by name, and this one is not found under its own: save what it computes, or for a "
+                              "model its state_dict()") from None
     if found is not obj:
         raise _pickling_error(f"Can't pickle {obj!r}: it's not the same object as {module}.{name}")
     if (module + ".").startswith("facula."):
@@ -253,7 +254,7 @@ class _Builder:
         found = _safe.get(name, (None,))[0] or _known.get(name)
         if found is None:
             raise _unpickling_error(f"Weights only load failed. The file holds {name} itself, not an object of it, which has no "
-                                         "counterpart here")
+                                    "counterpart here")
         return found
 
     @staticmethod
@@ -361,8 +362,9 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     Reads a checkpoint that torch.save has written, here or in PyTorch.
 
     f: a path, or a file object with read(), seek() and tell(). A path that ends in .safetensors is read as such.
-    map_location: where tensors go. None: each where it was saved, which must be there; "cpu" or a device: all of them; a dict from
-    saved locations to new ones; a function of (storage, location) that returns the storage, moved or not, or None.
+    map_location: where tensors go. None: each where it was saved, which must be there; "cpu" or a device: all of
+    them; a dict from saved locations to new ones; a function of (storage, location) that returns the storage,
+    moved or not, or None.
     weights_only: there is only the safe way to read, see torch.serialization.
     mmap: accepted for paths; the file is read.
 

@@ -1,5 +1,5 @@
-/* Rules beside SGD and Adam: RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, ASGD, Rprop. As in rules.c, each has its options, its
- * checks, and the numbers that a step gives to its row of optim.tab. */
+/* Rules beside SGD and Adam: RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, ASGD, Rprop. As in rules.c, each has its options,
+ * its checks, and the numbers that a step gives to its row of optim.tab. */
 #include "optim.h"
 #include <math.h>
 #include <string.h>
@@ -46,7 +46,8 @@ static bool check_adagrad(const char *op, const double *o) {
     return fai_at_least_0(op, "learning rate", "lr", o[ADAGRAD_LR]) &&
            fai_at_least_0(op, "lr_decay value", "lr_decay", o[ADAGRAD_LR_DECAY]) &&
            fai_at_least_0(op, "weight_decay value", "weight_decay", o[ADAGRAD_WEIGHT_DECAY]) &&
-           fai_at_least_0(op, "initial_accumulator_value value", "initial_accumulator_value", o[ADAGRAD_INITIAL_ACCUMULATOR_VALUE]) &&
+           fai_at_least_0(op, "initial_accumulator_value value", "initial_accumulator_value",
+                          o[ADAGRAD_INITIAL_ACCUMULATOR_VALUE]) &&
            fai_at_least_0(op, "epsilon value", "eps", o[ADAGRAD_EPS]);
 }
 
@@ -139,7 +140,16 @@ const fai_rule fai_rule_adamax = {
 
 /* ---- NAdam ---- */
 
-enum { NADAM_LR, NADAM_BETA1, NADAM_BETA2, NADAM_EPS, NADAM_WEIGHT_DECAY, NADAM_MOMENTUM_DECAY, NADAM_DECOUPLED_WEIGHT_DECAY, NADAM_MAXIMIZE };
+enum {
+    NADAM_LR,
+    NADAM_BETA1,
+    NADAM_BETA2,
+    NADAM_EPS,
+    NADAM_WEIGHT_DECAY,
+    NADAM_MOMENTUM_DECAY,
+    NADAM_DECOUPLED_WEIGHT_DECAY,
+    NADAM_MAXIMIZE
+};
 
 static bool check_nadam(const char *op, const double *o) {
     return check_adamax(op, o) && fai_at_least_0(op, "momentum_decay value", "momentum_decay", o[NADAM_MOMENTUM_DECAY]);

@@ -22,14 +22,14 @@ typedef struct fai_rule {
     /* The row's hyper numbers; steps: made before. */
     void (*numbers)(int row, const double *option, int64_t steps, const double *kept, double *f);
     double (*initial)(int state, const double *option); /* what fills a state of the widest row at first; NULL: 0 */
-    /* Numbers that depend on the options of all steps before, and so are kept for each parameter, rounded to float32 as in PyTorch:
-     * their names, what they begin with, and what they become after a step. */
+    /* Numbers that depend on the options of all steps before, and so are kept for each parameter, rounded to float32 as in
+     * PyTorch: their names, what they begin with, and what they become after a step. */
     const char *kept[FAI_RULE_KEPT];
     void (*begin)(const double *option, double *kept);
     void (*advance)(const double *option, int64_t steps, double *kept);
 } fai_rule;
-extern const fai_rule fai_rule_sgd, fai_rule_adam, fai_rule_adamw, fai_rule_rmsprop, fai_rule_adagrad, fai_rule_adadelta, fai_rule_adamax,
-    fai_rule_nadam, fai_rule_radam, fai_rule_asgd, fai_rule_rprop;
+extern const fai_rule fai_rule_sgd, fai_rule_adam, fai_rule_adamw, fai_rule_rmsprop, fai_rule_adagrad, fai_rule_adadelta,
+    fai_rule_adamax, fai_rule_nadam, fai_rule_radam, fai_rule_asgd, fai_rule_rprop;
 
 /* A parameter and what is kept for it. States are contiguous, on the parameter's device, in its dtype. */
 typedef struct fai_trained {

@@ -27,7 +27,8 @@ bool fai_at_least_0(const char *op, const char *words, const char *option, doubl
 enum { SGD_LR, SGD_MOMENTUM, SGD_DAMPENING, SGD_WEIGHT_DECAY, SGD_NESTEROV, SGD_MAXIMIZE };
 
 static bool check_sgd(const char *op, const double *o) {
-    if (!fai_at_least_0(op, "learning rate", "lr", o[SGD_LR]) || !fai_at_least_0(op, "momentum value", "momentum", o[SGD_MOMENTUM]) ||
+    if (!fai_at_least_0(op, "learning rate", "lr", o[SGD_LR]) ||
+        !fai_at_least_0(op, "momentum value", "momentum", o[SGD_MOMENTUM]) ||
         !fai_at_least_0(op, "weight_decay value", "weight_decay", o[SGD_WEIGHT_DECAY]))
         return false;
     if (o[SGD_NESTEROV] != 0 && (o[SGD_MOMENTUM] <= 0 || o[SGD_DAMPENING] != 0))

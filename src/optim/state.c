@@ -148,7 +148,8 @@ static bool load_trained(loading *l, fai_trained *t, int64_t id) {
     }
     snprintf(name, sizeof name, "%lld.step", (long long)id);
     if (!read_number(l, name, found > 0, FA_INT64, &t->steps)) return false;
-    if (t->steps >= 0 && ((t->steps > 0) == (found > 0) || (l->rule->initial && found > 0))) return true; /* PyTorch's Adagrad has states before the first step */
+    if (t->steps >= 0 && ((t->steps > 0) == (found > 0) || (l->rule->initial && found > 0)))
+        return true; /* PyTorch's Adagrad has states before the first step */
     return fai_fail(FA_ERR_VALUE, OP_LOAD, "\"%s\" is %lld, but %d states of that parameter are there", name, (long long)t->steps,
                     found);
 }

@@ -19,10 +19,12 @@ OPTIONS = {  # in the order of the C rule, with torch's defaults
     "asgd": dict(lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, maximize=False),
     "rprop": dict(lr=1e-2, eta_minus=0.5, eta_plus=1.2, step_size_min=1e-6, step_size_max=50, maximize=False),
 }
-MAKE = {"rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad, "adadelta": torch.optim.Adadelta, "adamax": torch.optim.Adamax,
+MAKE = {"rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad, "adadelta": torch.optim.Adadelta,
+        "adamax": torch.optim.Adamax,
         "nadam": torch.optim.NAdam, "radam": torch.optim.RAdam, "asgd": torch.optim.ASGD, "rprop": torch.optim.Rprop}
 CASES = [
-    ("rmsprop", {}), ("rmsprop", dict(lr=0.05, alpha=0.3, momentum=0.9, weight_decay=0.1)), ("rmsprop", dict(centered=True, alpha=0.9)),
+    ("rmsprop", {}), ("rmsprop", dict(lr=0.05, alpha=0.3, momentum=0.9, weight_decay=0.1)),
+    ("rmsprop", dict(centered=True, alpha=0.9)),
     ("rmsprop", dict(centered=True, momentum=0.5, eps=1e-3, maximize=True)),
     ("adagrad", {}), ("adagrad", dict(lr=0.1, lr_decay=0.2, weight_decay=0.1, initial_accumulator_value=0.5, maximize=True)),
     ("adadelta", {}), ("adadelta", dict(lr=0.5, rho=0.7, eps=1e-4, weight_decay=0.1, maximize=True)),

@@ -1,5 +1,5 @@
-"""Optimizers: PyTorch's numbers, options, state and errors. Where a Python with torch is found (FACULA_TORCH_PYTHON, else this one),
-the same script runs on both and must say the same."""
+"""Optimizers: PyTorch's numbers, options, state and errors. Where a Python with torch is found (FACULA_TORCH_PYTHON, else
+this one), the same script runs on both and must say the same."""
 import copy
 import gc
 import io
@@ -24,8 +24,10 @@ CASES = [("SGD", {}), ("SGD", dict(lr=.1, momentum=.9)), ("SGD", dict(lr=.1, mom
     ("SGD", dict(lr=.1, momentum=.8, dampening=.3, maximize=True)), ("Adam", {}), ("Adam", dict(amsgrad=True, weight_decay=.1)),
     ("Adam", dict(decoupled_weight_decay=True, weight_decay=.1)),
     ("AdamW", dict(lr=.1, betas=(.5, .9))), ("RMSprop", {}), ("RMSprop", dict(momentum=.9)), ("RMSprop", dict(centered=True)),
-    ("RMSprop", dict(centered=True, momentum=.5)), ("Adagrad", dict(lr_decay=.1)), ("Adagrad", dict(initial_accumulator_value=.5)),
-    ("Adadelta", {}), ("Adamax", {}), ("NAdam", dict(weight_decay=.1)), ("NAdam", dict(decoupled_weight_decay=True, weight_decay=.1)),
+    ("RMSprop", dict(centered=True, momentum=.5)), ("Adagrad", dict(lr_decay=.1)),
+    ("Adagrad", dict(initial_accumulator_value=.5)),
+    ("Adadelta", {}), ("Adamax", {}), ("NAdam", dict(weight_decay=.1)),
+    ("NAdam", dict(decoupled_weight_decay=True, weight_decay=.1)),
     ("RAdam", {}), ("RAdam", dict(decoupled_weight_decay=True, weight_decay=.1)), ("ASGD", dict(t0=2)), ("Rprop", {}),
     ("LBFGS", {}), ("LBFGS", dict(line_search_fn="strong_wolfe")), ("LBFGS", dict(history_size=2, max_iter=5, lr=.1))]
 
@@ -49,7 +51,8 @@ for name, options in CASES:
     print(repr(opt))
     def closure():
         opt.zero_grad()
-        loss = ((a - 0.3) ** 4).sum() + ((a + 0.1) ** 2).sum() * (name == "LBFGS") + (b * b * T.tensor([1., 10.])).sum() + a[0, 0] * b[1]
+        loss = ((a - 0.3) ** 4).sum() + ((a + 0.1) ** 2).sum() * (name == "LBFGS")
+        loss = loss + (b * b * T.tensor([1., 10.])).sum() + a[0, 0] * b[1]
         loss.backward()
         return loss
     for i in range(5):
@@ -69,11 +72,13 @@ def wrong(text):
         print(text, type(e).__name__, str(e).split(chr(10))[0].replace("facula", "torch"))
 
 w = T.ones(2, requires_grad=True)
-for text in ("O.SGD([])", "O.SGD([w], lr=-1)", "O.SGD([w], momentum=-1)", "O.SGD([w], nesterov=True)", "O.SGD([w], weight_decay=-1)",
+for text in ("O.SGD([])", "O.SGD([w], lr=-1)", "O.SGD([w], momentum=-1)", "O.SGD([w], nesterov=True)",
+             "O.SGD([w], weight_decay=-1)",
     "O.SGD([w * 2])", "O.SGD([{'params': [w]}, {'params': [w]}])", "O.Adam([w], betas=(1.0, .9))", "O.Adam([w], eps=-1)",
     "O.SGD(w)", "O.SGD([1])", "O.SGD({w})", "O.Adam([w], fused=True, foreach=True)", "O.RMSprop([w], alpha=-1)",
     "O.Adadelta([w], rho=2)", "O.Adagrad([w], lr_decay=-1)", "O.NAdam([w], momentum_decay=-1)", "O.Rprop([w], etas=(.5, .9))",
-    "O.LBFGS([{'params': [w]}, {'params': [T.ones(1)]}])", "O.SGD([w]).add_param_group([w])", "O.SGD([w]).add_param_group({'params': [w]})",
+    "O.LBFGS([{'params': [w]}, {'params': [T.ones(1)]}])", "O.SGD([w]).add_param_group([w])",
+    "O.SGD([w]).add_param_group({'params': [w]})",
     "O.SGD([w]).load_state_dict({'state': {}, 'param_groups': []})", "O.LBFGS([w]).step()", "O.Adam([w], lr=T.ones(2))"):
     wrong(text)
 '''
@@ -92,7 +97,8 @@ def same(a, b):
     """The same words, and numbers that differ by rounding at most."""
     number = r"-?\d+\.\d+e[+-]\d+"
     pairs = list(zip(map(float, re.findall(number, a)), map(float, re.findall(number, b))))
-    return re.sub(number, "", a) == re.sub(number, "", b) and all(abs(x - y) <= 2e-4 * max(abs(x), abs(y)) + 1e-6 for x, y in pairs)
+    near = all(abs(x - y) <= 2e-4 * max(abs(x), abs(y)) + 1e-6 for x, y in pairs)
+    return near and re.sub(number, "", a) == re.sub(number, "", b)
 
 
 class AsPyTorch(unittest.TestCase):
@@ -258,6 +264,49 @@ class Groups(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "can only optimize Tensors"):
             optimizer.step()
 
+    def test_numbers_that_run_code(self):
+        w = torch.ones(1, requires_grad=True)
+        w.grad = torch.ones(1)
+
+        class Number:
+            def __init__(self, act):
+                self.act = act
+
+            def __float__(self):
+                self.act()
+                return 0.5
+
+        def replace():
+            optimizer.param_groups[0]["lr"] = 0.25
+            optimizer.param_groups[0]["params"][:] = [torch.ones(2, requires_grad=True)]
+            optimizer.step()
+        for act, error in ((lambda: optimizer.param_groups.clear(), None), (lambda: optimizer.param_groups[0].clear(), KeyError),
+                           (lambda: 1 / 0, ZeroDivisionError), (replace, None)):
+            optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9)
+            optimizer.param_groups[0]["lr"] = Number(act)
+            optimizer.state
+            if error:
+                self.assertRaises(error, optimizer.step)
+            else:
+                optimizer.step()
+
+        class Odd(torch.Tensor):
+            def __hash__(self):
+                if wanted:
+                    optimizer.state = {}
+                    optimizer.param_groups.clear()
+                    gc.collect()
+                return 1
+        wanted = False
+        odd = Odd(torch.ones(2)).requires_grad_()
+        odd.grad = torch.ones(2)
+        optimizer = torch.optim.Adam([odd])
+        optimizer.step()
+        optimizer.state
+        wanted = True
+        optimizer.step()
+        self.assertEqual(optimizer.param_groups, [])
+
     def test_no_gradients_no_step(self):
         w = torch.ones(2, requires_grad=True)
         optimizer = torch.optim.Adam([w])
@@ -277,7 +326,7 @@ class Groups(unittest.TestCase):
         w = torch.ones(1, requires_grad=True)
         optimizer = torch.optim.SGD([w], lr=1.0)
         said = []
-        first = optimizer.register_step_pre_hook(lambda o, args, kwargs: said.append(("pre", o is optimizer, args[0] is optimizer)))
+        first = optimizer.register_step_pre_hook(lambda o, args, _: said.append(("pre", o is optimizer, args[0] is optimizer)))
         optimizer.register_step_post_hook(lambda o, args, kwargs: said.append("post"))
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
         for _ in range(2):

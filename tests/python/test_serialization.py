@@ -54,9 +54,10 @@ class Counted:
 
 class RoundTrips(unittest.TestCase):
     def test_plain_values(self):
-        value = [None, True, False, 0, -1, 255, 65536, -2**31, 2**63 - 1, -2**63, 2**63, -2**100, 2**2000, 1.5, float("inf"), -0.0, 2j,
-                 "", "text", "\u00e9\U0001f600", "\ud800", "a\0b", b"", b"\x00\xff", bytearray(b"xy"), (), (1,), (1, 2, 3, 4), [], {},
-                 set(), {1, "a"}, torch.Size([2, 3]), torch.float32, torch.bfloat16, torch.bool, torch.device("cpu"),
+        value = [None, True, False, 0, -1, 255, 65536, -2**31, 2**63 - 1, -2**63, 2**63, -2**100, 2**2000, 1.5, float("inf"),
+                 -0.0, 2j, "", "text", "\u00e9\U0001f600", "\ud800", "a\0b", b"", b"\x00\xff", bytearray(b"xy"), (), (1,),
+                 (1, 2, 3, 4), [], {}, set(), {1, "a"}, torch.Size([2, 3]), torch.float32, torch.bfloat16, torch.bool,
+                 torch.device("cpu"),
                  {1: "int", "k": "str", (1, "t"): "tuple", None: 0, 2.5: 1, torch.int8: 2}, collections.Counter("abca")]
         back = again(value)
         self.assertEqual(back, value)
@@ -65,7 +66,8 @@ class RoundTrips(unittest.TestCase):
         self.assertIs(back[33], torch.float32)
 
     def test_long_texts_and_containers(self):
-        value = {"text": "x" * 100000, "bytes": bytes(range(256)) * 500, "list": list(range(5000)), "dict": {str(i): i for i in range(3000)}}
+        value = {"text": "x" * 100000, "bytes": bytes(range(256)) * 500, "list": list(range(5000)),
+                 "dict": {str(i): i for i in range(3000)}}
         self.assertEqual(again(value), value)
 
     def test_sharing_and_circles(self):
@@ -89,7 +91,8 @@ class RoundTrips(unittest.TestCase):
             saved(deep)
 
     def test_tensors(self):
-        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
+                      torch.int8,
                       torch.uint8, torch.bool):
             t = torch.arange(6).reshape(2, 3).to(dtype)
             back = again(t)
@@ -173,7 +176,8 @@ class Objects(unittest.TestCase):
                    "point": Point(1, [2])}
         data = saved(objects)
         for _ in range(2):
-            with self.assertRaisesRegex(pickle.UnpicklingError, "^Weights only load failed.*Unsupported global: GLOBAL argparse.Namespace"):
+            with self.assertRaisesRegex(pickle.UnpicklingError,
+                                        "^Weights only load failed.*Unsupported global: GLOBAL argparse.Namespace"):
                 torch.load(io.BytesIO(data))
         names = torch.serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(data))
         self.assertEqual(sorted(n.rpartition(".")[2] for n in names), ["Color", "Namespace", "Point", "timedelta"])
@@ -214,8 +218,12 @@ class Objects(unittest.TestCase):
                            (collections.defaultdict(int, a=1), "as a plain list or dict"), (Counted.__init__, "Can't pickle")):
             with self.assertRaisesRegex(pickle.PicklingError, words):
                 saved(obj)
-        with self.assertRaises(TypeError):
-            saved(open(os.devnull))
+        odd = collections.Counter("a")
+        odd.items = lambda: [1]
+        with self.assertRaisesRegex(TypeError, "must give pairs"):
+            saved(odd)
+        with self.assertRaises(TypeError), open(os.devnull) as f:
+            saved(f)
         for options in (dict(pickle_protocol=4), dict(_use_new_zipfile_serialization=False)):
             with self.assertRaises(NotImplementedError):
                 torch.save(1, io.BytesIO(), **options)
@@ -272,8 +280,10 @@ class Places(unittest.TestCase):
                 " load(map_location=lambda s, l: s.cuda(0)))\n"
                 "try: load(map_location='cuda:5')\n"
                 "except RuntimeError as e: print(str(e)[:98])\n")
-        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "FACULA_SIM": "cuda:2"}, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(done.stdout, "['cuda:1', 'cpu'] ['cpu', 'cpu'] ['cuda:0', 'cuda:0'] ['cuda:0', 'cpu'] ['cuda:0', 'cuda:0']\n"
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "FACULA_SIM": "cuda:2"}, stdout=subprocess.PIPE,
+                              text=True)
+        self.assertEqual(done.stdout,
+                         "['cuda:1', 'cpu'] ['cpu', 'cpu'] ['cuda:0', 'cuda:0'] ['cuda:0', 'cpu'] ['cuda:0', 'cuda:0']\n"
                          "Attempting to deserialize object on CUDA device 5 but torch.cuda.device_count() is 2. Please use t\n")
 
 
@@ -281,12 +291,15 @@ class Errors(unittest.TestCase):
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
             at = os.path.join(folder, "x.pt")
-            for f, error, words in ((at, FileNotFoundError, r"\[Errno 2\] No such file or directory"), (folder, IsADirectoryError, ""),
-                                    (3, AttributeError, "^'int' object has no attribute 'seek'. You can only torch.load from a file that is"),
+            for f, error, words in ((at, FileNotFoundError, r"\[Errno 2\] No such file or directory"),
+                                    (folder, IsADirectoryError, ""),
+                                    (3, AttributeError,
+                                     "^'int' object has no attribute 'seek'. You can only torch.load from a file that is"),
                                     (None, AttributeError, "'NoneType' object has no attribute 'seek'"),
                                     (io.BytesIO(), EOFError, "Ran out of input"),
                                     (io.BytesIO(b"text"), pickle.UnpicklingError, "^Weights only load failed"),
-                                    (io.BytesIO(saved(1)[:-30]), RuntimeError, "^PytorchStreamReader failed reading zip archive: failed finding")):
+                                    (io.BytesIO(saved(1)[:-30]), RuntimeError,
+                                     "^PytorchStreamReader failed reading zip archive: failed finding")):
                 with self.assertRaisesRegex(error, words):
                     torch.load(f)
             open(at, "w").close()
@@ -479,7 +492,8 @@ else:
     net.load_state_dict(c["net"])
     for o, s in zip(opts, c["opts"]):
         o.load_state_dict(s)
-    print(type(c["p"]).__name__, c["p"].requires_grad, c["net"]._metadata["1"], str(c["more"]).replace("facula", "torch"), c["epoch"])
+    print(type(c["p"]).__name__, c["p"].requires_grad, c["net"]._metadata["1"], str(c["more"]).replace("facula", "torch"),
+          c["epoch"])
     print([list(s) for s in c["opts"][1]["state"].values()], [list(g) for s in c["opts"] for g in s["param_groups"]])
 print(train(net, opts, 2))
 '''
@@ -497,7 +511,8 @@ class WithPyTorch(unittest.TestCase):
             for writer in pythons:
                 path = os.path.join(folder, writer + ".pt")
                 for who, how in ((writer, "write"), ("facula", "read"), ("torch", "read")):
-                    done = subprocess.run([pythons[who], "-c", BOTH, who, how, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    done = subprocess.run([pythons[who], "-c", BOTH, who, how, path], stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, text=True)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     said[writer, who, how] = done.stdout.splitlines()
             for writer in pythons:

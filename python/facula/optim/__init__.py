@@ -4,5 +4,5 @@ from .rules import SGD, ASGD, Adadelta, Adagrad, Adam, Adamax, AdamW, NAdam, RAd
 from .lbfgs import LBFGS
 from . import lr_scheduler
 
-__all__ = ["Optimizer", "lr_scheduler", "SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD",
-           "Rprop", "SparseAdam", "LBFGS"]
+__all__ = ["Optimizer", "lr_scheduler", "SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam",
+           "ASGD", "Rprop", "SparseAdam", "LBFGS"]

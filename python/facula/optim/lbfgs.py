@@ -1,5 +1,5 @@
-"""LBFGS: a quasi-Newton method. The direction comes from the last steps and how the gradient changed along them (two loops over the
-history); the step's length is fixed, or found by a line search for the strong Wolfe conditions."""
+"""LBFGS: a quasi-Newton method. The direction comes from the last steps and how the gradient changed along them (two loops
+over the history); the step's length is fixed, or found by a line search for the strong Wolfe conditions."""
 import facula as torch
 
 from .optimizer import Optimizer
@@ -15,7 +15,9 @@ def _cubic_minimum(x1, f1, g1, x2, f2, g2, bounds=None):
     if square < 0:
         return (low + high) / 2.0
     d2 = square ** 0.5
-    at = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)) if x1 <= x2 else x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
+    if x1 > x2:
+        x1, g1, x2, g2 = x2, g2, x1, g1
+    at = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
     return min(max(at, low), high)
 
 
@@ -82,7 +84,8 @@ def _strong_wolfe(evaluate, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance_change
 
 
 class LBFGS(Optimizer):
-    """LBFGS(params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9, history_size=100, line_search_fn=None)
+    """LBFGS(params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9, history_size=100,
+    line_search_fn=None)
 
     L-BFGS, for few parameters and losses without noise. One group; step(closure) computes the loss several times.
 
@@ -112,7 +115,8 @@ class LBFGS(Optimizer):
         if max_eval is None:
             max_eval = max_iter * 5 // 4
         super().__init__(params, dict(lr=lr, max_iter=max_iter, max_eval=max_eval, tolerance_grad=tolerance_grad,
-                                      tolerance_change=tolerance_change, history_size=history_size, line_search_fn=line_search_fn))
+                                      tolerance_change=tolerance_change, history_size=history_size,
+                                      line_search_fn=line_search_fn))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]

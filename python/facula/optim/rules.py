@@ -1,5 +1,5 @@
-"""The optimizers whose update rules are rows of the library: SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, ASGD,
-Rprop.
+"""The optimizers whose update rules are rows of the library: SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta, Adamax, NAdam,
+RAdam, ASGD, Rprop.
 
 A step is one call into C for all groups: it reads the options from param_groups and launches one kernel. `state` has PyTorch's
 structure; it is built when it is asked for, and what is changed in it counts from the next step on.
@@ -47,7 +47,8 @@ class RowOptimizer(Optimizer):
 
         closure: computes the loss and its gradients again and returns it; it runs before the step.
         """
-        if closure is None and not (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _every_pre or _every_post):
+        if closure is None and not (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
+                                    or _every_pre or _every_post):
             return self._rule.step(self.param_groups)
         return _run_hooked(_row_step, self, () if closure is None else (closure,), {})
 
@@ -87,8 +88,9 @@ def _check_ways(fused=None, foreach=None, differentiable=False):
     if fused and foreach:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
     if differentiable:
-        raise NotImplementedError("differentiable=True is not in Facula: a step is a kernel without derivatives. Write the step with "
-                                  "tensor operations on functions of the parameters (torch.autograd.grad with create_graph=True)")
+        raise NotImplementedError("differentiable=True is not in Facula: a step is a kernel without derivatives. Write the step "
+                                  "with tensor operations on functions of the parameters (torch.autograd.grad with "
+                                  "create_graph=True)")
 
 
 class SGD(RowOptimizer):
@@ -142,8 +144,8 @@ class Adam(RowOptimizer):
 
     _row = "Adam"
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None, maximize=False,
-                 capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
+                 maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False):
         _at_least_0(learning__rate=lr, epsilon__value=eps)
         _check_betas(betas)
         _at_least_0(weight_decay__value=weight_decay)
@@ -200,8 +202,9 @@ class RMSprop(RowOptimizer):
         _at_least_0(learning__rate=lr, epsilon__value=eps, momentum__value=momentum, weight_decay__value=weight_decay,
                     alpha__value=alpha)
         _check_ways(None, foreach, differentiable)
-        super().__init__(params, dict(lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay,
-                                      capturable=capturable, foreach=foreach, maximize=maximize, differentiable=differentiable))
+        super().__init__(params, dict(lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered,
+                                      weight_decay=weight_decay, capturable=capturable, foreach=foreach, maximize=maximize,
+                                      differentiable=differentiable))
 
 
 class Adagrad(RowOptimizer):
@@ -264,8 +267,8 @@ class Adadelta(RowOptimizer):
             raise ValueError(f"Invalid rho value: {rho}")
         _at_least_0(epsilon__value=eps, weight_decay__value=weight_decay)
         _check_ways(None, foreach, differentiable)
-        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable,
-                                      foreach=foreach, differentiable=differentiable))
+        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize,
+                                      capturable=capturable, foreach=foreach, differentiable=differentiable))
 
 
 class Adamax(RowOptimizer):
@@ -340,8 +343,8 @@ class RAdam(RowOptimizer):
 
     _row = "RAdam"
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *, foreach=None,
-                 maximize=False, capturable=False, differentiable=False):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *,
+                 foreach=None, maximize=False, capturable=False, differentiable=False):
         _at_least_0(learning__rate=lr, epsilon__value=eps)
         _check_betas(betas)
         _at_least_0(weight_decay__value=weight_decay)
@@ -412,5 +415,5 @@ class SparseAdam(Optimizer):
     """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
-        raise NotImplementedError("SparseAdam is not in Facula: gradients are never sparse here; use torch.optim.Adam, which gives "
-                                  "the same where all rows have gradients")
+        raise NotImplementedError("SparseAdam is not in Facula: gradients are never sparse here; use torch.optim.Adam, which "
+                                  "gives the same where all rows have gradients")
