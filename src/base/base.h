@@ -124,6 +124,7 @@ static inline void fai_called_end(const char *const *was) { fai_tls.called = *wa
  * depend on the number of threads in a way that a result could show. Nested calls run on the caller. */
 void fai_parallel(int64_t n, int64_t grain, void (*body)(void *context, int64_t begin, int64_t end), void *context);
 bool fai_poll(const char *op); /* true: stop, an error is set */
+bool fai_halted(void);         /* a job of this thread was asked to stop and left its results unfinished; told once */
 void fai_stop_pool(void);      /* fa_finish's; the next fai_parallel starts it anew */
 
 /* ---- finish.c ---- */

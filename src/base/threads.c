@@ -3,7 +3,9 @@
  * A job is cut into pieces at multiples of its grain. Workers take pieces from one 64-bit cursor, (job number << 32 | pieces
  * left), so that a late worker can't touch the next job. They spin for some microseconds before they sleep: a wake-up
  * through the kernel costs more than a small job. Every pairing of "look, then sleep" with "change, then wake" uses
- * sequentially consistent operations on both sides. Before a fork the pool stops; both processes start it anew. */
+ * sequentially consistent operations on both sides. Before a fork the pool stops; both processes start it anew.
+ *
+ * Where somebody may ask long work to stop (fa_set_poll), pieces run in slices, and the caller's thread asks between two of them. */
 #define _GNU_SOURCE /* CPU_COUNT */
 #include "base.h"
 #include <pthread.h>
@@ -11,8 +13,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { MAX_THREADS = 256, PIECES_PER_THREAD = 4, SPINS = 2000 };
+enum { MAX_THREADS = 256, PIECES_PER_THREAD = 4, SPINS = 2000, SLICES = 16 };
+#define ASK_EVERY 50e6 /* ns */
 
 static struct {
     pthread_mutex_t owner; /* held by the thread whose job runs, and around start and stop */
@@ -29,8 +33,9 @@ static struct {
     /* the job; written before the cursor, read after a piece was taken */
     void (*body)(void *, int64_t, int64_t);
     void *context;
-    int64_t n, piece;
+    int64_t n, piece, grain;
     int pieces;
+    atomic_bool halted; /* the caller was asked to stop: what was not begun is left out */
     atomic_bool failed; /* a worker met an error: the first one is here */
     fa_error error;
 } pool = {.owner = PTHREAD_MUTEX_INITIALIZER,
@@ -41,7 +46,10 @@ static struct {
 static atomic_int threads_wanted; /* 0: not decided yet */
 static __thread bool inside;      /* this thread is running pieces */
 static __thread bool is_worker;
+static __thread bool halted;      /* a job of this thread was left unfinished: fai_halted */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static bool (*_Atomic poll_stop)(void *);
+static void *_Atomic poll_data;
 
 static inline void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -110,6 +118,38 @@ static void keep_error_of_worker(void) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
+static double nanoseconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* The caller's thread asks, now and then; what it is told holds for all threads of the job. */
+static bool asked_to_stop(atomic_bool *halt, double *asked) {
+    if (atomic_load_explicit(halt, memory_order_relaxed)) return true;
+    if (is_worker) return false;
+    const double now = nanoseconds();
+    if (now - *asked < ASK_EVERY) return false;
+    *asked = now;
+    bool (*stop)(void *) = atomic_load(&poll_stop);
+    if (!stop || !stop(atomic_load(&poll_data))) return false;
+    fai_fail(FA_ERR_INTERRUPTED, fai_tls.called ? fai_tls.called : "facula", "interrupted: the poll callback asked to stop");
+    atomic_store(halt, true);
+    return true;
+}
+
+/* body over [begin, end), in slices of whole grains if somebody can ask for a stop. */
+static void run_sliced(void (*body)(void *, int64_t, int64_t), void *context, int64_t begin, int64_t end, int64_t grain, atomic_bool *halt,
+                       double *asked) {
+    const int64_t slice = ((end - begin + SLICES - 1) / SLICES + grain - 1) / grain * grain;
+    if (!atomic_load_explicit(&poll_stop, memory_order_relaxed) || slice >= end - begin) {
+        if (!atomic_load_explicit(halt, memory_order_relaxed)) body(context, begin, end);
+        return;
+    }
+    for (int64_t at = begin; at < end && !asked_to_stop(halt, asked); at += slice)
+        body(context, at, end - at < slice ? end : at + slice);
+}
+
 static bool take_piece(uint64_t job, int *piece) {
     uint64_t cursor = atomic_load_explicit(&pool.cursor, memory_order_acquire);
     while (cursor >> 32 == job && (uint32_t)cursor > 0) {
@@ -122,10 +162,11 @@ static bool take_piece(uint64_t job, int *piece) {
 }
 
 static void run_pieces(uint64_t job) {
+    double asked = is_worker || !atomic_load_explicit(&poll_stop, memory_order_relaxed) ? 0 : nanoseconds();
     for (int piece; take_piece(job, &piece);) {
         int64_t begin = piece * pool.piece, end = piece == pool.pieces - 1 ? pool.n : begin + pool.piece;
         int pieces = pool.pieces;
-        pool.body(pool.context, begin, end);
+        run_sliced(pool.body, pool.context, begin, end, pool.grain, &pool.halted, &asked);
         if (FAI_UNLIKELY(is_worker && fai_tls.error_pending)) keep_error_of_worker();
         if (atomic_fetch_add(&pool.done, 1) + 1 == pieces && atomic_load(&pool.owner_sleeps)) {
             pthread_mutex_lock(&pool.mutex);
@@ -225,12 +266,14 @@ static void wait_until_done(void) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
-static void run_job(int64_t n, int64_t piece, int pieces, void (*body)(void *, int64_t, int64_t), void *context) {
+static void run_job(int64_t n, int64_t grain, int64_t piece, int pieces, void (*body)(void *, int64_t, int64_t), void *context) {
     pool.body = body;
     pool.context = context;
     pool.n = n;
     pool.piece = piece;
+    pool.grain = grain;
     pool.pieces = pieces;
+    atomic_store_explicit(&pool.halted, false, memory_order_relaxed);
     atomic_store_explicit(&pool.failed, false, memory_order_relaxed);
     atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
     uint64_t job = ((atomic_load(&pool.cursor) >> 32) + 1) & 0xffffffffu;
@@ -240,16 +283,28 @@ static void run_job(int64_t n, int64_t piece, int pieces, void (*body)(void *, i
     run_pieces(job);
     inside = false;
     wait_until_done();
+    if (FAI_UNLIKELY(atomic_load(&pool.halted))) halted = true;
     if (atomic_load(&pool.failed)) fai_fail(pool.error.code, pool.error.op, "%s", pool.error.text);
+}
+
+static void run_alone(int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t), void *context) {
+    atomic_bool halt = false;
+    double asked = grain < n && atomic_load_explicit(&poll_stop, memory_order_relaxed) ? nanoseconds() : 0;
+    run_sliced(body, context, 0, n, grain, &halt, &asked);
+    if (FAI_UNLIKELY(halt)) halted = true;
 }
 
 void fai_parallel(int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t), void *context) {
     if (n <= 0) return;
     if (grain < 1) grain = 1;
+    if (inside) {
+        body(context, 0, n);
+        return;
+    }
     int threads = fa_num_threads();
     int64_t grains = n / grain; /* the last piece takes the rest, so that none is smaller than a grain */
-    if (grains < 2 || threads < 2 || inside || pthread_mutex_trylock(&pool.owner) != 0) {
-        body(context, 0, n);
+    if (grains < 2 || threads < 2 || pthread_mutex_trylock(&pool.owner) != 0) {
+        run_alone(n, grain, body, context);
         return;
     }
     if (pool.wanted != threads - 1) start_workers(threads - 1);
@@ -258,19 +313,22 @@ void fai_parallel(int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_
     if (grains % pieces) piece += grain;
     pieces = (n - 1) / piece + 1;
     if (pieces > 1 && n - (pieces - 1) * piece < grain) pieces--;
-    run_job(n, piece, (int)pieces, body, context);
+    run_job(n, grain, piece, (int)pieces, body, context);
     pthread_mutex_unlock(&pool.owner);
 }
 
 /* ---- long work asks whether to go on ---- */
 
-static bool (*_Atomic poll_stop)(void *);
-static void *_Atomic poll_data;
-
 void fa_set_poll(bool (*stop)(void *), void *data) {
     atomic_store(&poll_stop, NULL);
     atomic_store(&poll_data, data);
     atomic_store(&poll_stop, stop);
+}
+
+bool fai_halted(void) {
+    const bool was = halted;
+    halted = false;
+    return was;
 }
 
 bool fai_poll(const char *op) {

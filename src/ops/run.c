@@ -77,7 +77,7 @@ bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const
     }
     if (FAI_UNLIKELY(fai_other_face.unlock != NULL) && is_long(plan, n)) run_unlocked(run, plan, operands, n, pointers);
     else run(plan, pointers);
-    return true;
+    return !fai_halted();
 }
 
 fa_tensor *fai_status(const char *op, fa_device device)
