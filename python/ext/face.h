@@ -16,6 +16,7 @@ static inline PyObject *fapy_xnew_ref(PyObject *o) { Py_XINCREF(o); return o; }
 #define Py_NewRef(o) fapy_new_ref((PyObject *)(o))
 #define Py_XNewRef(o) fapy_xnew_ref((PyObject *)(o))
 #define Py_IsNone(o) ((o) == Py_None)
+#define Py_TPFLAGS_DISALLOW_INSTANTIATION 0 /* a static type without tp_new has none there */
 static inline int PyModule_AddObjectRef(PyObject *module, const char *name, PyObject *o)
 {
     Py_XINCREF(o);
