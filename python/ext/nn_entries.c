@@ -388,6 +388,28 @@ static PyObject *zero_grad(PyObject *self, PyObject *args, PyObject *keywords)
     Py_RETURN_NONE;
 }
 
+/* Its own part of a state dict: parameters, then buffers that are kept. */
+static PyObject *save_own(PyObject *self, PyObject *args)
+{
+    static const fai_entry_kind order[] = {FAI_ENTRY_PARAMETER, FAI_ENTRY_BUFFER};
+    PyObject *into, *prefix;
+    int keep_vars;
+    if (!PyArg_ParseTuple(args, "OUp", &into, &prefix, &keep_vars)) return NULL;
+    fa_module *m = M(self);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < m->nentries; i++) {
+            const fai_entry *e = &m->entries[i];
+            if (e->kind != order[pass] || !e->object || !e->persistent) continue;
+            const uint32_t mark = FAPY_MARK;
+            PyObject *name = PyUnicode_FromFormat("%U%s", prefix, e->name), *value = NULL;
+            if (name) value = keep_vars ? Py_NewRef((PyObject *)e->object) : fapy_take(fa_detach(e->object), mark);
+            const int failed = !value || PyObject_SetItem(into, name, value);
+            Py_XDECREF(name), Py_XDECREF(value);
+            if (failed) return NULL;
+        }
+    Py_RETURN_NONE;
+}
+
 #define WORDS(f) (PyCFunction)(void (*)(void))(f), METH_VARARGS | METH_KEYWORDS
 PyMethodDef fapy_walk_methods[] = {
     {"parameters", WORDS(parameters), "parameters(recurse=True)\n--\n\nAll parameters, each once."},
@@ -400,5 +422,6 @@ PyMethodDef fapy_walk_methods[] = {
     {"named_children", named_children, METH_NOARGS, "named_children()\n--\n\nThe modules directly below it with their names."},
     {"train", WORDS(train), "train(mode=True)\n--\n\nTraining mode for all of it; returns the module."},
     {"eval", eval, METH_NOARGS, "eval()\n--\n\nEvaluation mode for all of it; returns the module."},
+    {"_save_own", save_own, METH_VARARGS, NULL},
     {"zero_grad", WORDS(zero_grad), "zero_grad(set_to_none=True)\n--\n\nForgets the gradients of all parameters."},
     {0}};

@@ -240,11 +240,9 @@ static PyObject *size_subscript(PyObject *a, PyObject *key) { return as_size(PyT
 static PyObject *size_reduce(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    PyObject *tuple = PySequence_Tuple(self), *plain = tuple ? PyTuple_GetSlice(tuple, 0, PyTuple_GET_SIZE(self)) : NULL;
-    Py_XDECREF(tuple);
-    PyObject *list = plain ? PySequence_List(plain) : NULL;
-    Py_XDECREF(plain);
-    return list ? Py_BuildValue("O(N)", &fapy_Size, PyList_AsTuple(list)) : NULL;
+    PyObject *list = PySequence_List(self), *tuple = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
+    return tuple ? Py_BuildValue("O(N)", &fapy_Size, tuple) : NULL;
 }
 
 static PySequenceMethods size_sequence;

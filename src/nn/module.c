@@ -72,10 +72,20 @@ bool fa_is_training(const fa_module *m) { return m && m->training; }
 
 /* ---- registration ---- */
 
+static uint32_t hash_name(const char *name, size_t length)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < length; i++) hash = (hash ^ (uint8_t)name[i]) * 16777619u;
+    return hash;
+}
+
 fai_entry *fai_find_entry(const fa_module *m, const char *name, size_t length)
 {
-    for (int i = 0; i < m->nentries; i++)
-        if (strncmp(m->entries[i].name, name, length) == 0 && m->entries[i].name[length] == 0 && !m->entries[i].gone) return &m->entries[i];
+    const uint32_t hash = hash_name(name, length);
+    for (int i = 0; i < m->nentries; i++) {
+        fai_entry *e = &m->entries[i];
+        if (e->hash == hash && !e->gone && strncmp(e->name, name, length) == 0 && e->name[length] == 0) return e;
+    }
     return NULL;
 }
 
@@ -109,7 +119,7 @@ static fai_entry *add_entry(fa_module *m, const char *op, const char *name)
     char *copy = fai_alloc(FAI_TAG_TEXT, strlen(name) + 1);
     if (!copy) return fai_fail_memory(op, strlen(name) + 1);
     fai_entry *e = &m->entries[m->nentries++];
-    *e = (fai_entry){.name = strcpy(copy, name)};
+    *e = (fai_entry){.name = strcpy(copy, name), .hash = hash_name(name, strlen(name))};
     return e;
 }
 

@@ -11,6 +11,7 @@ typedef enum fai_entry_kind { FAI_ENTRY_PARAMETER, FAI_ENTRY_BUFFER, FAI_ENTRY_M
 
 typedef struct fai_entry {
     char *name;
+    uint32_t hash;       /* of the name: a wide module is searched by it */
     fai_entry_kind kind;
     bool persistent;
     bool gone;           /* a layer's own that was taken away: it keeps its place, and nobody finds it */

@@ -422,13 +422,7 @@ class Module(_C._ModuleBase):
         raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        for name, p in self._parameters.items():
-            if p is not None:
-                destination[prefix + name] = p if keep_vars else p.detach()
-        left_out = self._non_persistent_buffers_set
-        for name, b in self._buffers.items():
-            if b is not None and name not in left_out:
-                destination[prefix + name] = b if keep_vars else b.detach()
+        self._save_own(destination, prefix, keep_vars)
         if type(self).get_extra_state is not Module.get_extra_state:
             destination[prefix + "_extra_state"] = self.get_extra_state()
 
@@ -479,7 +473,6 @@ class Module(_C._ModuleBase):
         elif strict and extra in state_dict:
             unexpected_keys.append(extra)
         if strict:
-            known = {name for name, _ in own} | {n for n, t in own} | set(self._modules)
             known = {n for n, t in own if t is not None} | set(self._modules)
             for key in state_dict:
                 if key.startswith(prefix) and key != extra:
