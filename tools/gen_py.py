@@ -177,7 +177,7 @@ class Function:
         if done:
             parts.append(f"    fapy_done(&signature_{self.id}, v);\n")
         if out is not None and not in_place:
-            parts.append(f"    return v[{out}].given ? fapy_to_out(result, v[{out}].as.o) : result;\n}}\n")
+            parts.append(f"    return v[{out}].given ? fapy_to_out(\"{self.name}\", result, v[{out}].as.o) : result;\n}}\n")
         else:
             parts.append("    return result;\n}\n")
         method = in_place or "m" in self.where

@@ -1,5 +1,6 @@
 /* Derivatives for Python: backward, modes, the graph's nodes as objects. */
 #include "face.h"
+#include "ops/ops.h"
 
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
 
@@ -13,7 +14,12 @@ static void node_dealloc(PyObject *self)
     PyObject_Free(self);
 }
 static PyObject *node_repr(PyObject *self) { return PyUnicode_FromFormat("<%s object at %p>", ((node_object *)self)->name, self); }
-static PyObject *node_name(PyObject *self, PyObject *unused) { (void)unused; return PyUnicode_FromString(((node_object *)self)->name); }
+static PyObject *node_name(PyObject *self, PyObject *unused)
+{
+    const node_object *o = (node_object *)self;
+    (void)unused;
+    return PyUnicode_FromFormat("%s%s", o->node->op->bare ? "torch::autograd::" : "", o->name);
+}
 
 static PyObject *node_new(fai_node *node)
 {
@@ -69,6 +75,13 @@ static fa_tensor *call_hook(fa_tensor *grad, void *hook)
     PyObject *result = PyObject_CallOneArg(hook, (PyObject *)grad);
     if (result && !Py_IsNone(result) && !fapy_tensor_check(result)) {
         PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", Py_TYPE(result)->tp_name);
+        Py_CLEAR(result);
+    }
+    if (result && !Py_IsNone(result) && !fai_same_shape((fa_tensor *)result, grad)) {
+        PyObject *name = PyObject_GetAttrString(hook, "__name__");
+        PyErr_Clear();
+        PyErr_Format(PyExc_RuntimeError, "hook '%S' has changed the size of value", name ? name : hook);
+        Py_XDECREF(name);
         Py_CLEAR(result);
     }
     if (!result) return fapy_foreign(), NULL;
@@ -145,7 +158,7 @@ static PyObject *tensor_backward(PyObject *self, PyObject *const *args, Py_ssize
     static const fapy_signature inputs = {"backward", 1, tensors};
     if (v[INPUTS].given && fapy_tensor_check(v[INPUTS].as.o)) one = (fa_tensor *)v[INPUTS].as.o;
     else if (v[INPUTS].given && !fapy_parse(&inputs, &v[INPUTS].as.o, 1, NULL, 0, list)) return NULL;
-    if (v[INPUTS].given && !one && list[0].as.ts.n == 0) return fapy_done(&inputs, list), PyErr_SetString(PyExc_RuntimeError, "'inputs' argument to backward() cannot be empty."), NULL;
+    if (v[INPUTS].given && !one && list[0].as.ts.n == 0) return fapy_done(&inputs, list), PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty."), NULL;
     const uint32_t mark = FAPY_MARK;
     const fa_backward_options options = {.struct_size = sizeof options, .gradient = v[GRADIENT].given ? v[GRADIENT].as.t : NULL,
                                          .create_graph = v[CREATE].given && v[CREATE].as.b,
@@ -288,11 +301,16 @@ static PyObject *mode_clone(PyObject *self, PyObject *unused)
     return (PyObject *)copy;
 }
 
+static PyObject *set_grad_repr(PyObject *self)
+{
+    return PyUnicode_FromFormat("%s.autograd.grad_mode.set_grad_enabled(mode=%s)", fapy_names, ((mode_object *)self)->on ? "True" : "False");
+}
+
 static PyMethodDef mode_methods[] = {{"__enter__", mode_enter, METH_NOARGS, NULL}, {"__exit__", (PyCFunction)(void (*)(void))mode_exit, METH_FASTCALL, NULL},
                                      {"clone", mode_clone, METH_NOARGS, "clone()\n--\n\nAnother one of the same kind."}, {0}};
 
 static PyObject *mode_make(PyTypeObject *type, PyObject *args, PyObject *keywords);
-#define MODE(variable, title, doc) static PyTypeObject variable = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula." title, .tp_basicsize = sizeof(mode_object), \
+#define MODE(variable, title, doc) static PyTypeObject variable = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula.autograd.grad_mode." title, .tp_basicsize = sizeof(mode_object), \
     .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = mode_make, .tp_call = mode_call, .tp_methods = mode_methods, .tp_doc = doc}
 MODE(no_grad, "no_grad", "no_grad()\n--\n\nNothing is recorded inside: `with torch.no_grad():` or `@torch.no_grad()`.");
 MODE(enable_grad, "enable_grad", "enable_grad()\n--\n\nOperations are recorded inside, also within no_grad.");
@@ -308,7 +326,7 @@ static PyObject *mode_make(PyTypeObject *type, PyObject *args, PyObject *keyword
     if (type == &set_grad && !on) return PyErr_SetString(PyExc_TypeError, "set_grad_enabled() missing 1 required positional argument: 'mode'"), NULL;
     if (on && !takes && !function) return PyErr_Format(PyExc_TypeError, "%s() takes no arguments", type->tp_name);
     if (on && takes && !function && !PyBool_Check(on))
-        return PyErr_Format(PyExc_TypeError, "%s(): argument 'mode' (position 1) must be bool, not %s", type->tp_name, Py_TYPE(on)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "%s(): argument 'enabled' (position 1) must be bool, not %s", type == &set_grad ? "set_grad_enabled" : "inference_mode", Py_TYPE(on)->tp_name);
     mode_object *m = PyObject_New(mode_object, type);
     if (!m) return NULL;
     m->kind = type == &no_grad ? NO_GRAD : type == &enable_grad ? ENABLE_GRAD : type == &set_grad ? SET_GRAD : INFERENCE;
@@ -324,6 +342,7 @@ static PyObject *mode_make(PyTypeObject *type, PyObject *args, PyObject *keyword
 bool fapy_autograd_set_up(PyObject *module)
 {
     static PyTypeObject *const types[] = {&fapy_Node, &Handle, &no_grad, &enable_grad, &set_grad, &inference_mode};
+    set_grad.tp_repr = set_grad_repr;
     static const char *const names[] = {"Node", "_TensorHookHandle", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (PyType_Ready(types[i]) || PyModule_AddObjectRef(module, names[i], (PyObject *)types[i])) return false;

@@ -42,7 +42,7 @@ static bool look(found *f, PyObject *o, int dim)
         f->dtype = f->dtype ? fa_promote_types(f->dtype, (fa_dtype)t->dtype) : (fa_dtype)t->dtype;
         return true;
     }
-    if (PyUnicode_Check(o)) return PyErr_Format(PyExc_ValueError, "too many dimensions 'str'"), false;
+    if (PyUnicode_Check(o)) return PyErr_SetString(dim ? PyExc_ValueError : PyExc_TypeError, dim ? "too many dimensions 'str'" : "new(): invalid data type 'str'"), false;
     PyObject *items = NULL;
     if (is_sequence(o)) items = PySequence_Fast(o, "");
     else if (fapy_scalar_from(o, &number)) return note_kind(f, number.kind);
@@ -57,7 +57,7 @@ static bool look(found *f, PyObject *o, int dim)
         if (!fine) break;
         PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(items, i));
         if (dim + 1 < f->depth && !is_sequence(item) && (PyFloat_Check(item) || PyLong_Check(item)))
-            fine = (PyErr_Format(PyExc_TypeError, "'%s' object cannot be interpreted as a sequence: at dim %d other elements have length %lld",
+            fine = (PyErr_Format(PyExc_TypeError, "not a sequence: %s, where other elements at dim %d have length %lld",
                                  Py_TYPE(item)->tp_name, dim + 1, (long long)f->shape.dim[dim + 1]), false);
         else fine = look(f, item, dim + 1);
         Py_DECREF(item);
@@ -89,7 +89,7 @@ static bool write_all(writer *w, PyObject *o)
             const int64_t v = fa_scalar_int(number), bits = 8 * (int64_t)fa_dtype_size(w->dtype);
             const int64_t high = w->dtype == FA_UINT8 ? 255 : (1LL << (bits - 1)) - 1, low = w->dtype == FA_UINT8 ? -255 : -high - 1;
             if (number.kind != FA_SCALAR_FLOAT && (v > high || v < low))
-                return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", w->dtype == FA_UINT8 ? "uint8_t" : w->dtype == FA_INT8 ? "int8_t" : w->dtype == FA_INT16 ? "int16_t" : "int"), false;
+                return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", fa_dtype_name(w->dtype)), false;
         }
         w->at += 8;
         return true;

@@ -70,6 +70,7 @@ typedef struct fapy_device_object { PyObject_HEAD fa_device device; } fapy_devic
 typedef struct fapy_dtype_object { PyObject_HEAD fa_dtype dtype; const char *name; } fapy_dtype_object;
 extern PyTypeObject fapy_Generator, fapy_Device, fapy_Dtype, fapy_Size, fapy_Layout, fapy_MemoryFormat;
 bool fapy_values_set_up(PyObject *module);
+extern PyObject *fapy_channels_last;
 PyObject *fapy_device_new(fa_device device);
 PyObject *fapy_dtype_new(fa_dtype dtype);        /* the one object of that dtype */
 PyObject *fapy_size_new(int ndim, const int64_t *size);
@@ -103,7 +104,7 @@ typedef struct fapy_value {
 bool fapy_parse(const fapy_signature *signature, PyObject *const *args, Py_ssize_t nargs, PyObject *names, int first, fapy_value *v);
 void fapy_done(const fapy_signature *signature, fapy_value *v);
 bool fapy_shape_from(PyObject *o, fa_shape *out); /* a tuple, list or Size of ints, or an int; false without an exception: something else */
-PyObject *fapy_to_out(PyObject *result, PyObject *out); /* for out=: copies result there, returns out; takes result's reference */
+PyObject *fapy_to_out(const char *name, PyObject *result, PyObject *out); /* for out=: copies result there, returns out; takes result's reference */
 
 /* ---- tensor.c, index.c, number.c, create.c, autograd.c ---- */
 bool fapy_tensor_set_up(PyObject *module);

@@ -731,6 +731,25 @@ static PyObject *moved(fa_tensor *x, const target *t, uint32_t mark)
     return fapy_take(r, mark);
 }
 
+static PyObject *refuse_to(PyObject *args)
+{
+    PyObject *types = PyList_New(0);
+    for (Py_ssize_t i = 0; types && i < PyTuple_GET_SIZE(args); i++) {
+        PyObject *o = PyTuple_GET_ITEM(args, i), *name = PyUnicode_FromString(fapy_tensor_check(o) ? "Tensor" : Py_TYPE(o)->tp_name);
+        if (!name || PyList_Append(types, name)) Py_CLEAR(types);
+        Py_XDECREF(name);
+    }
+    PyObject *comma = types ? PyUnicode_FromString(", ") : NULL, *text = comma ? PyUnicode_Join(comma, types) : NULL;
+    Py_XDECREF(types), Py_XDECREF(comma);
+    if (!text) return NULL;
+    PyErr_Format(PyExc_TypeError, "to() received an invalid combination of arguments - got (%U), but expected one of:\n"
+                 " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+                 " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+                 " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n", text);
+    Py_DECREF(text);
+    return NULL;
+}
+
 /* to(device), to(dtype), to(device, dtype), to(other); non_blocking and copy follow. */
 FAPY_DO(to)
 {
@@ -738,18 +757,20 @@ FAPY_DO(to)
     target t = {.copy = v[5].given && v[5].as.b};
     if (v[2].given && !note_target(v[2].as.o, &t)) return NULL;
     if (v[3].given && !note_target(v[3].as.o, &t)) return NULL;
-    if (v[1].given) {
-        PyObject *all = v[1].as.o;
-        const bool many = PyTuple_Check(all);
-        const Py_ssize_t n = many ? PyTuple_GET_SIZE(all) : 1;
-        Py_ssize_t bools = 0;
-        for (Py_ssize_t i = 0; i < n; i++) {
-            PyObject *o = many ? PyTuple_GET_ITEM(all, i) : all;
-            if (PyBool_Check(o)) t.copy = ++bools == 2 ? o == Py_True : t.copy; /* non_blocking, then copy */
-            else if (PyFloat_Check(o)) t.dtype = FA_FLOAT64;
-            else if (!note_target(o, &t)) return NULL;
-        }
+    PyObject *all = v[1].given ? v[1].as.o : NULL;
+    bool device_first = true;
+    for (Py_ssize_t i = 0, bools = 0; all && i < PyTuple_GET_SIZE(all); i++) {
+        PyObject *o = PyTuple_GET_ITEM(all, i);
+        const bool dtype = Py_TYPE(o) == &fapy_Dtype || PyType_Check(o), device = Py_TYPE(o) == &fapy_Device || PyUnicode_Check(o) || PyLong_Check(o);
+        if (i && PyBool_Check(o)) t.copy = ++bools == 2 ? o == Py_True : t.copy; /* non_blocking, then copy */
+        else if (i > 1 || bools || (i == 1 && (!device_first || !(dtype || Py_IsNone(o))))) return refuse_to(all);
+        else if (PyBool_Check(o) || !(dtype || device || fapy_tensor_check(o) || PyFloat_Check(o) || Py_IsNone(o))) return refuse_to(all);
+        else if (PyFloat_Check(o)) t.dtype = FA_FLOAT64; /* a number stands for a tensor of it */
+        else if (!note_target(o, &t)) return NULL;
+        if (i == 0) device_first = device || Py_IsNone(o);
     }
+    if (v[6].given && PyObject_RichCompareBool(v[6].as.o, fapy_channels_last, Py_EQ) == 1 && v[0].as.t->ndim != 4)
+        return PyErr_SetString(PyExc_RuntimeError, "required rank 4 tensor to use channels_last format"), NULL;
     return moved(v[0].as.t, &t, mark);
 }
 
@@ -757,8 +778,10 @@ FAPY_DO(cuda)
 {
     const uint32_t mark = FAPY_MARK;
     target t = {.device = FA_CUDA(-1)};
-    if (v[1].given && PyLong_Check(v[1].as.o)) t.device = FA_CUDA((int)PyLong_AsLong(v[1].as.o));
-    else if (v[1].given && !note_target(v[1].as.o, &t)) return NULL;
+    if (v[1].given && PyLong_Check(v[1].as.o)) {
+        if (!fapy_device_from(v[1].as.o, "cuda", "device", 1, &t.device)) return NULL;
+        t.device.type = FA_DEVICE_CUDA;
+    } else if (v[1].given && !note_target(v[1].as.o, &t)) return NULL;
     if (t.device.type != FA_DEVICE_CUDA) return PyErr_SetString(PyExc_RuntimeError, "Invalid device, must be cuda device"), NULL;
     return moved(v[0].as.t, &t, mark);
 }

@@ -132,17 +132,16 @@ static bool take_all(walk *w, PyObject *key)
     if (!PyTuple_Check(key)) return take_one(w, key, w->view->ndim);
     const Py_ssize_t n = PyTuple_GET_SIZE(key);
     int given = 0;
-    bool ellipsis = false;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *o = PyTuple_GET_ITEM(key, i);
         given += dims_of(o);
-        if (o == Py_Ellipsis && ellipsis) return PyErr_SetString(PyExc_IndexError, "an index can only have a single ellipsis ('...')"), false;
-        ellipsis = ellipsis || o == Py_Ellipsis;
     }
     if (given > w->view->ndim || n > MOST) return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", w->view->ndim), false;
-    const int missing = w->view->ndim - given;
-    for (Py_ssize_t i = 0; i < n; i++)
+    int missing = w->view->ndim - given; /* what the first ... stands for; a second one stands for nothing */
+    for (Py_ssize_t i = 0; i < n; i++) {
         if (!take_one(w, PyTuple_GET_ITEM(key, i), missing)) return false;
+        if (PyTuple_GET_ITEM(key, i) == Py_Ellipsis) missing = 0;
+    }
     return true;
 }
 

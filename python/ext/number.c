@@ -98,6 +98,9 @@ static PyObject *only(PyObject *a)
 }
 static PyObject *number_float(PyObject *a)
 {
+    if (FAI_UNLIKELY(fai_wants_grad((fa_tensor *)a) && ((fa_tensor *)a)->numel == 1) &&
+        PyErr_WarnEx(PyExc_UserWarning, "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+                     "Consider using tensor.detach() first.", 1)) return NULL;
     PyObject *item = only(a), *value = item ? PyNumber_Float(item) : NULL;
     Py_XDECREF(item);
     return value;

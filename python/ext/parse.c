@@ -4,22 +4,54 @@
 static const char *const kind_names[] = {"Tensor", "Tensor", "tuple of Tensors", "int", "float", "bool", "Number", "tuple of ints",
                                          "torch.dtype", "torch.device", "str", "object"};
 
-static bool refuse(const fapy_signature *s, int i, PyObject *found)
+/* The type's name as PyTorch says it: its tensors' have no module. */
+static const char *type_of(PyObject *o)
+{
+    return Py_TYPE(o) == &fapy_Tensor ? "Tensor" : Py_TYPE(o) == &fapy_Parameter ? "Parameter" : Py_TYPE(o)->tp_name;
+}
+
+/* position: among the positional arguments of the call, from 1; 0: it was given by its name. */
+static bool refuse_as(const fapy_signature *s, int i, int position, const char *text)
+{
+    char where[32] = "";
+    if (position) snprintf(where, sizeof where, " (position %d)", position);
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%s'%s must be %s", s->name, s->parameters[i].name, where, text);
+    return false;
+}
+
+/* The element of a shape that is no int; the number of it. */
+static bool refuse_element(const fapy_signature *s, int i, int position, Py_ssize_t at, PyObject *found)
+{
+    char text[120];
+    if (at == 0) {
+        snprintf(text, sizeof text, "tuple of ints, but found element of type %.60s at pos 0", type_of(found));
+        return refuse_as(s, i, position, text);
+    }
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%s' failed to unpack the object at pos %zd with error \"type must be tuple of ints,but got %s\"", s->name,
+                 s->parameters[i].name, at + 1, type_of(found));
+    return false;
+}
+
+static bool is_size(PyObject *o) { return PyIndex_Check(o) && !PyBool_Check(o) && !PyFloat_Check(o); }
+
+static bool refuse(const fapy_signature *s, int i, int position, PyObject *found)
 {
     const fapy_parameter *p = &s->parameters[i];
-    char text[120] = "";
-    if (p->kind == FAPY_SHAPE && (PyTuple_Check(found) || PyList_Check(found)) && PySequence_Size(found) > 0) {
-        PyObject *first = PySequence_GetItem(found, 0);
-        if (PySequence_Size(found) > FA_MAX_DIMS)
-            snprintf(text, sizeof text, "at most %d numbers, not %lld", FA_MAX_DIMS, (long long)PySequence_Size(found));
-        else if (first) snprintf(text, sizeof text, "tuple of ints, but found element of type %s", Py_TYPE(first)->tp_name);
-        Py_XDECREF(first);
-        PyErr_Clear();
+    char text[120];
+    const bool list = PyTuple_Check(found) || PyList_Check(found);
+    PyObject *items = list && (p->kind == FAPY_SHAPE || p->kind == FAPY_TS) ? PySequence_Tuple(found) : NULL;
+    for (Py_ssize_t k = 0; items && k < PyTuple_GET_SIZE(items); k++) {
+        PyObject *item = PyTuple_GET_ITEM(items, k);
+        if (p->kind == FAPY_SHAPE && PyTuple_GET_SIZE(items) <= FA_MAX_DIMS && !is_size(item)) refuse_element(s, i, position, k, item);
+        else if (p->kind == FAPY_TS && !fapy_tensor_check(item))
+            PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd in argument %d, but got %s", k, i, type_of(item));
+        if (PyErr_Occurred()) return Py_DECREF(items), false;
     }
-    if (!*text) snprintf(text, sizeof text, "%s, not %s", kind_names[p->kind], Py_TYPE(found)->tp_name);
-    if (p->flags & FAPY_KEYWORD) PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s", s->name, p->name, text);
-    else PyErr_Format(PyExc_TypeError, "%s(): argument '%s' (position %d) must be %s", s->name, p->name, i + 1, text);
-    return false;
+    if (items && p->kind == FAPY_SHAPE && PyTuple_GET_SIZE(items) > FA_MAX_DIMS)
+        snprintf(text, sizeof text, "at most %d numbers, not %lld", FA_MAX_DIMS, (long long)PyTuple_GET_SIZE(items));
+    else snprintf(text, sizeof text, "%s, not %.60s", kind_names[p->kind], type_of(found));
+    Py_XDECREF(items);
+    return refuse_as(s, i, position, text);
 }
 
 bool fapy_shape_from(PyObject *o, fa_shape *out)
@@ -35,7 +67,7 @@ bool fapy_shape_from(PyObject *o, fa_shape *out)
     const Py_ssize_t n = PyTuple_GET_SIZE(items);
     bool fine = n <= FA_MAX_DIMS;
     out->ndim = fine ? (int32_t)n : 0;
-    for (Py_ssize_t i = 0; fine && i < n; i++) fine = fapy_int_from(PyTuple_GET_ITEM(items, i), &out->dim[i]);
+    for (Py_ssize_t i = 0; fine && i < n; i++) fine = !PyBool_Check(PyTuple_GET_ITEM(items, i)) && fapy_int_from(PyTuple_GET_ITEM(items, i), &out->dim[i]);
     Py_DECREF(items);
     return fine;
 }
@@ -57,7 +89,7 @@ static bool read_tensors(PyObject *o, fapy_tensors *out)
 }
 
 /* False without an exception: not of that kind. */
-static bool convert(const fapy_signature *s, int i, PyObject *o, fapy_value *v)
+static bool convert(const fapy_signature *s, int i, int position, PyObject *o, fapy_value *v)
 {
     const fapy_parameter *p = &s->parameters[i];
     fa_scalar number;
@@ -87,19 +119,19 @@ static bool convert(const fapy_signature *s, int i, PyObject *o, fapy_value *v)
         Py_XDECREF(item);
         return fine;
     case FAPY_SHAPE: return fapy_shape_from(o, &v->as.shape);
-    case FAPY_DTYPE: return fapy_dtype_from(o, s->name, p->name, p->flags & FAPY_KEYWORD ? 0 : i + 1, &v->as.dtype);
-    case FAPY_DEVICE: return fapy_device_from(o, s->name, p->name, p->flags & FAPY_KEYWORD ? 0 : i + 1, &v->as.device);
+    case FAPY_DTYPE: return fapy_dtype_from(o, s->name, p->name, position, &v->as.dtype);
+    case FAPY_DEVICE: return fapy_device_from(o, s->name, p->name, position, &v->as.device);
     case FAPY_TEXT: return PyUnicode_Check(o) && (v->as.text = PyUnicode_AsUTF8(o)) != NULL;
     case FAPY_OBJ: return v->as.o = o, true;
     }
     return false;
 }
 
-static bool set(const fapy_signature *s, int i, PyObject *o, fapy_value *v)
+static bool set(const fapy_signature *s, int i, int position, PyObject *o, fapy_value *v)
 {
     if (Py_IsNone(o) && s->parameters[i].flags & FAPY_NONE) return true;
-    if (FAI_LIKELY(convert(s, i, o, &v[i]))) return v[i].given = true;
-    return PyErr_Occurred() ? false : refuse(s, i, o);
+    if (FAI_LIKELY(convert(s, i, position, o, &v[i]))) return v[i].given = true;
+    return PyErr_Occurred() ? false : refuse(s, i, position, o);
 }
 
 static bool missing(const fapy_signature *s, const fapy_value *v)
@@ -130,7 +162,7 @@ static int find(const fapy_signature *s, const char *name)
 }
 
 /* view(2, 3): the rest of the positional arguments is the shape; of objects, a tuple that fapy_done gives back. */
-static bool set_varargs(const fapy_signature *s, int i, PyObject *const *args, Py_ssize_t n, fapy_value *v)
+static bool set_varargs(const fapy_signature *s, int i, int first, PyObject *const *args, Py_ssize_t n, fapy_value *v)
 {
     if (s->parameters[i].kind == FAPY_OBJ) {
         if (!(v[i].as.o = PyTuple_New(n))) return false;
@@ -144,7 +176,8 @@ static bool set_varargs(const fapy_signature *s, int i, PyObject *const *args, P
     }
     shape->ndim = (int32_t)n;
     for (Py_ssize_t k = 0; k < n; k++)
-        if (PyBool_Check(args[k]) || !fapy_int_from(args[k], &shape->dim[k])) return PyErr_Occurred() ? false : refuse(s, i, args[k]);
+        if (PyBool_Check(args[k]) || !fapy_int_from(args[k], &shape->dim[k]))
+            return PyErr_Occurred() ? false : k ? refuse_element(s, i, 0, k, args[k]) : refuse(s, i, i + 1 - first, args[k]);
     return v[i].given = true;
 }
 
@@ -163,7 +196,7 @@ static bool set_keywords(const fapy_signature *s, PyObject *const *values, PyObj
             return false;
         }
         const bool several = s->parameters[i].kind == FAPY_OBJ && s->parameters[i].flags & FAPY_VARARGS;
-        if (!(several ? set_varargs(s, i, &values[k], 1, v) : set(s, i, values[k], v))) return false;
+        if (!(several ? set_varargs(s, i, first, &values[k], 1, v) : set(s, i, 0, values[k], v))) return false;
     }
     return true;
 }
@@ -183,10 +216,11 @@ bool fapy_parse(const fapy_signature *s, PyObject *const *args, Py_ssize_t nargs
             PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd were given", s->name, most, most == 1 ? "" : "s", nargs + first);
             fine = false;
         } else if (s->parameters[i].flags & FAPY_VARARGS && (nargs - k > 1 || PyLong_CheckExact(args[k]) || s->parameters[i].kind == FAPY_OBJ)) {
-            fine = set_varargs(s, i, args + k, nargs - k, v);
+            fine = set_varargs(s, i, first, args + k, nargs - k, v);
             k = nargs;
         } else {
-            fine = set(s, i, args[k++], v);
+            fine = set(s, i, i + 1 - first, args[k], v);
+            k++;
         }
     }
     if (fine && names) fine = set_keywords(s, args + nargs, names, first, v);
@@ -209,18 +243,18 @@ void fapy_done(const fapy_signature *s, fapy_value *v)
     }
 }
 
-PyObject *fapy_to_out(PyObject *result, PyObject *out)
+PyObject *fapy_to_out(const char *name, PyObject *result, PyObject *out)
 {
     if (!result || !out || Py_IsNone(out)) return result;
     if (!fapy_tensor_check(out) || !fapy_tensor_check(result)) {
         Py_DECREF(result);
-        return PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be Tensor, not %s", name, type_of(out));
     }
     const uint32_t mark = FAPY_MARK;
     fa_tensor *r = (fa_tensor *)result, *t = (fa_tensor *)out;
     if (fai_recording() && (fai_wants_grad(r) || fai_wants_grad(t))) {
         Py_DECREF(result);
-        PyErr_SetString(PyExc_RuntimeError, "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+        PyErr_Format(PyExc_RuntimeError, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.", name);
         return NULL;
     }
     if (t->numel == 0 && r->numel != 0) fai_set_memory(t, r);

@@ -19,9 +19,14 @@ static PyObject *generator_make(PyTypeObject *type, PyObject *args, PyObject *ke
     return fapy_take(fa_generator_new(d), mark);
 }
 
-static bool seed_from(PyObject *seed, uint64_t *out)
+/* whole: of anything that int() takes, as torch.manual_seed does. */
+static bool seed_from(PyObject *seed, bool whole, uint64_t *out)
 {
-    PyObject *number = PyNumber_Index(seed);
+    PyObject *number = whole ? PyNumber_Long(seed) : PyNumber_Index(seed);
+    if (!number && !whole && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s", Py_TYPE(seed)->tp_name);
+    }
     if (!number) return false;
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
@@ -29,14 +34,14 @@ static bool seed_from(PyObject *seed, uint64_t *out)
     Py_DECREF(number);
     if (overflow >= 0 && !PyErr_Occurred()) return true;
     PyErr_Clear();
-    PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long long: a seed lies between -0x8000_0000_0000_0000 and 0xffff_ffff_ffff_ffff");
+    PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long: a seed lies between -0x8000_0000_0000_0000 and 0xffff_ffff_ffff_ffff");
     return false;
 }
 
 static PyObject *generator_manual_seed(PyObject *self, PyObject *seed)
 {
     uint64_t value;
-    if (!seed_from(seed, &value)) return NULL;
+    if (!seed_from(seed, false, &value)) return NULL;
     return fa_generator_seed(G(self), value) ? Py_NewRef(self) : fapy_raise();
 }
 
@@ -55,31 +60,56 @@ static PyObject *generator_initial_seed(PyObject *self, PyObject *unused) { (voi
 static PyObject *generator_device(PyObject *self, void *unused) { (void)unused; return fapy_device_new(G(self)->device); }
 static void generator_dealloc(PyObject *self) { fai_end(self); }
 
-/* The state as a uint8 tensor: all that draws depend on. */
+/* The state as a uint8 tensor: all that draws depend on, laid out as PyTorch's, so that each reads the other's. */
+typedef struct mt_state {
+    uint64_t seed;
+    int32_t left, seeded;
+    uint64_t next, state[624];
+    double normal_x, normal_y, normal_rho;
+    int32_t has_normal, unused;
+    float next_float;
+    int32_t has_float;
+} mt_state;
+_Static_assert(sizeof(mt_state) == 5056, "PyTorch's size");
+
 static PyObject *generator_get_state(PyObject *self, PyObject *unused)
 {
     (void)unused;
     const uint32_t mark = FAPY_MARK;
     const fa_generator *g = G(self);
-    if (g->device.type == FA_DEVICE_CPU) return fapy_take(fa_from_data_with(&g->mt, FA_UINT8, FA_SHAPE(sizeof g->mt), NULL), mark);
     const uint64_t both[] = {g->seed, g->offset};
-    return fapy_take(fa_from_data_with(both, FA_UINT8, FA_SHAPE(sizeof both), NULL), mark);
+    if (g->device.type != FA_DEVICE_CPU) return fapy_take(fa_from_data_with(both, FA_UINT8, FA_SHAPE(sizeof both), NULL), mark);
+    mt_state s = {.seed = g->mt.seed, .left = g->mt.left, .seeded = 1, .next = g->mt.next, .normal_y = g->mt.has_normal ? g->mt.normal : 0,
+                  .has_normal = g->mt.has_normal};
+    for (int i = 0; i < 624; i++) s.state[i] = g->mt.state[i];
+    return fapy_take(fa_from_data_with(&s, FA_UINT8, FA_SHAPE(sizeof s), NULL), mark);
+}
+
+static bool mt_from(const mt_state *s, fai_mt19937 *out)
+{
+    if (s->seeded != 1 || s->left < 1 || s->left > 624 || s->next > 624)
+        return PyErr_SetString(PyExc_RuntimeError, "Invalid mt19937 state: take it from get_state()"), false;
+    *out = (fai_mt19937){.seed = s->seed, .left = s->left, .next = (uint32_t)s->next, .normal = s->normal_y, .has_normal = s->has_normal != 0};
+    for (int i = 0; i < 624; i++) out->state[i] = (uint32_t)s->state[i];
+    return true;
 }
 
 static PyObject *generator_set_state(PyObject *self, PyObject *state)
 {
     fa_generator *g = G(self);
-    fai_mt19937 mt;
-    uint64_t both[2];
+    union { mt_state mt; uint64_t both[2]; } in;
+    fai_mt19937 mt = {0};
     const bool cpu = g->device.type == FA_DEVICE_CPU;
-    const size_t bytes = cpu ? sizeof mt : sizeof both;
     if (!fapy_tensor_check(state) || ((fa_tensor *)state)->dtype != FA_UINT8) return PyErr_SetString(PyExc_TypeError, "RNG state must be a torch.ByteTensor"), NULL;
-    if (((fa_tensor *)state)->numel != (int64_t)bytes) return PyErr_Format(PyExc_RuntimeError, "RNG state is wrong size: %lld bytes, expected %zu", (long long)((fa_tensor *)state)->numel, bytes);
-    if (!fa_to_data((fa_tensor *)state, cpu ? (void *)&mt : both, FA_UINT8)) return fapy_raise();
-    if (cpu && (mt.left < 0 || mt.left > 624 || mt.next > 624)) return PyErr_SetString(PyExc_RuntimeError, "RNG state is damaged: take it from get_state()"), NULL;
+    const long long bytes = (long long)((fa_tensor *)state)->numel;
+    if (cpu && bytes != sizeof in.mt)
+        return PyErr_Format(PyExc_RuntimeError, "Expected a CPUGeneratorImplState of size %d but found the input RNG state size to be %lld", (int)sizeof in.mt, bytes);
+    if (!cpu && bytes != sizeof in.both) return PyErr_Format(PyExc_RuntimeError, "RNG state is wrong size: %lld bytes, expected %d", bytes, (int)sizeof in.both);
+    if (!fa_to_data((fa_tensor *)state, &in, FA_UINT8)) return fapy_raise();
+    if (cpu && !mt_from(&in.mt, &mt)) return NULL;
     fai_generators_lock();
     if (cpu) g->mt = mt;
-    else g->seed = both[0], g->offset = both[1];
+    else g->seed = in.both[0], g->offset = in.both[1];
     fai_generators_unlock();
     return Py_NewRef(self);
 }
@@ -117,7 +147,7 @@ static PyObject *manual_seed(PyObject *self, PyObject *seed)
 {
     (void)self;
     uint64_t bits;
-    if (!seed_from(seed, &bits)) return NULL;
+    if (!seed_from(seed, true, &bits)) return NULL;
     fa_manual_seed(bits);
     return fa_failed() ? fapy_raise() : Py_NewRef(Py_None);
 }
@@ -257,10 +287,46 @@ static PyObject *set_default_dtype(PyObject *self, PyObject *dtype)
 {
     fa_dtype d;
     (void)self;
+    if (Py_TYPE(dtype) != &fapy_Dtype)
+        return PyErr_SetString(PyExc_TypeError, "invalid dtype object: only floating-point types are supported as the default type"), NULL;
     if (!fapy_dtype_from(dtype, "set_default_dtype", "d", 1, &d)) return NULL;
     if (!fa_dtype_is_floating(d)) return PyErr_SetString(PyExc_TypeError, "only floating-point types are supported as the default type"), NULL;
     fa_set_default_dtype(d);
     return fa_failed() ? fapy_raise() : Py_NewRef(Py_None);
+}
+
+/* ---- types ---- */
+
+static PyObject *promote_types(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const fapy_parameter parameters[] = {{"type1", FAPY_DTYPE, 0}, {"type2", FAPY_DTYPE, 0}};
+    static const fapy_signature signature = {"promote_types", 2, parameters};
+    fapy_value v[2];
+    (void)self;
+    if (!fapy_parse(&signature, args, n, names, 0, v)) return NULL;
+    return fapy_dtype_new(fa_promote_types(v[0].as.dtype, v[1].as.dtype));
+}
+
+static int category(fa_dtype d) { return fa_dtype_is_floating(d) ? 2 : d != FA_BOOL; }
+
+static PyObject *can_cast(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const fapy_parameter parameters[] = {{"from_", FAPY_DTYPE, 0}, {"to", FAPY_DTYPE, 0}};
+    static const fapy_signature signature = {"can_cast", 2, parameters};
+    fapy_value v[2];
+    (void)self;
+    if (!fapy_parse(&signature, args, n, names, 0, v)) return NULL;
+    return PyBool_FromLong(category(v[0].as.dtype) <= category(v[1].as.dtype));
+}
+
+static PyObject *result_type(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const fapy_parameter parameters[] = {{"tensor1", FAPY_TN, 0}, {"tensor2", FAPY_TN, 0}};
+    static const fapy_signature signature = {"result_type", 2, parameters};
+    fapy_value v[2];
+    (void)self;
+    if (!fapy_parse(&signature, args, n, names, 0, v)) return NULL;
+    return fapy_dtype_new(fai_result_type(2, (const fai_operand[]){v[0].as.operand, v[1].as.operand}));
 }
 
 static PyObject *get_num_threads(PyObject *self, PyObject *unused) { (void)self, (void)unused; return PyLong_FromLong(fa_num_threads()); }
@@ -306,6 +372,9 @@ PyMethodDef fapy_system_functions[] = {
     {"set_default_device", set_default_device, METH_O, "set_default_device(device)\n--\n\nNew tensors are made there."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "get_default_dtype()\n--\n\nThe type of new floating-point tensors."},
     {"set_default_dtype", set_default_dtype, METH_O, "set_default_dtype(d)\n--\n\nSets the type of new floating-point tensors."},
+    {"promote_types", FAST(promote_types), "promote_types(type1, type2)\n--\n\nThe type that operations on both types compute in."},
+    {"can_cast", FAST(can_cast), "can_cast(from_, to)\n--\n\nWhether operations may write results of one type into the other: a bool into an integer, an integer into a float."},
+    {"result_type", FAST(result_type), "result_type(tensor1, tensor2)\n--\n\nThe type of tensor1 + tensor2; numbers and 0-dim tensors count by their kind alone."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\nHow many threads compute."},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)\n--\n\nSets how many threads compute; results do not depend on it."},
     {"_set_print", set_print, METH_VARARGS, NULL},

@@ -81,6 +81,8 @@ static PyObject *parameter_make(PyTypeObject *type, PyObject *args, PyObject *ke
     const uint32_t mark = FAPY_MARK;
     if (!Py_IsNone(data) && !fapy_tensor_check(data))
         return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'detach'. Parameter takes a tensor: Parameter(torch.tensor(...))", Py_TYPE(data)->tp_name);
+    if (requires_grad && !Py_IsNone(data) && !fai_is_float(T(data)->dtype))
+        return PyErr_SetString(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients: Parameter(data, requires_grad=False) keeps others"), NULL;
     fa_tensor *t = Py_IsNone(data) ? fa_empty_with(FA_SHAPE(0), NULL) : fa_detach(T(data));
     if (t && requires_grad) t = fa_requires_grad(t, true);
     return fapy_retype(fapy_take(t, mark), type);
@@ -181,9 +183,7 @@ GETTER(ndim, PyLong_FromLong(t->ndim))
 GETTER(requires_grad, PyBool_FromLong(fa_is_requires_grad(t)))
 GETTER(is_leaf, PyBool_FromLong(fa_is_leaf(t)))
 GETTER(grad_fn, fapy_grad_fn(t))
-GETTER(grad, Py_NewRef(t->grad ? (PyObject *)t->grad : Py_None))
 GETTER(base, Py_NewRef(t->base ? (PyObject *)t->base : Py_None))
-GETTER(version, PyLong_FromLong((long)fa_version_of(t)))
 GETTER(output_nr, PyLong_FromLong(t->output))
 GETTER(itemsize, PyLong_FromSize_t(fa_dtype_size((fa_dtype)t->dtype)))
 GETTER(nbytes, PyLong_FromLongLong(t->numel * (int64_t)fa_dtype_size((fa_dtype)t->dtype)))
@@ -192,6 +192,25 @@ GETTER(false, PyBool_FromLong(0))
 GETTER(is_cpu, PyBool_FromLong(fai_on_cpu(t)))
 GETTER(layout, PyObject_GetAttrString(PyImport_AddModule("facula._C"), "strided"))
 GETTER(real, Py_NewRef(self))
+
+/* A tensor that is no leaf never gets one: somebody expects what will not come. */
+static PyObject *get_grad(PyObject *self, void *unused)
+{
+    const fa_tensor *t = T(self);
+    (void)unused;
+    if (t->grad) return Py_NewRef(t->grad);
+    if (FAI_UNLIKELY(!fa_is_leaf(T(self)) && !FAI_HAS(t, FAI_RETAIN_GRAD)) &&
+        PyErr_WarnEx(PyExc_UserWarning, "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
+                     "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
+                     "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.", 1)) return NULL;
+    Py_RETURN_NONE;
+}
+static PyObject *get_version(PyObject *self, void *unused)
+{
+    (void)unused;
+    if (!FAI_HAS(T(self), FAI_INFERENCE)) return PyLong_FromLong((long)fa_version_of(T(self)));
+    return PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter."), NULL;
+}
 
 static PyObject *get_is_device(PyObject *self, void *type) { return PyBool_FromLong(T(self)->device.type == (int)(intptr_t)type); }
 static PyObject *get_data(PyObject *self, void *unused)
@@ -418,10 +437,25 @@ static int tensor_contains(PyObject *self, PyObject *value)
     fa_tensor *equal = NULL;
     if (fapy_tensor_check(value)) equal = fa_eq(T(self), T(value));
     else if (fapy_scalar_from(value, &number)) equal = fa_eq_scalar(T(self), number);
-    else return PyErr_Format(PyExc_RuntimeError, "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %s.", Py_TYPE(value)->tp_name), -1;
+    else return PyErr_Format(PyExc_RuntimeError, "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.", Py_TYPE(value)), -1;
     const bool found = equal && fa_item_int(fa_any(equal)) != 0;
     fapy_sweep(mark);
     return fa_failed() ? (fapy_raise(), -1) : found;
+}
+
+/* Python would name a type of C with its module. */
+static PyObject *tensor_getattro(PyObject *self, PyObject *name)
+{
+    PyObject *value = PyObject_GenericGetAttr(self, name);
+    const bool plain = Py_TYPE(self) == &fapy_Tensor;
+    if (FAI_LIKELY(value != NULL) || (!plain && Py_TYPE(self) != &fapy_Parameter) || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyObject *const kind = (PyObject *)Py_TYPE(self), *known = PyUnicode_Check(name) ? _PyType_Lookup((PyTypeObject *)kind, name) : kind;
+    if (known) return PyErr_Restore(type, error, trace), NULL; /* it is there, and raised this itself */
+    Py_XDECREF(type), Py_XDECREF(error), Py_XDECREF(trace);
+    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", plain ? "Tensor" : "Parameter", name);
+    return NULL;
 }
 
 static Py_hash_t tensor_hash(PyObject *self)
@@ -442,7 +476,7 @@ PyTypeObject fapy_Tensor = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "Tensor", .tp_basicsize = sizeof(fa_tensor), .tp_flags = FLAGS,
     .tp_new = tensor_make, .tp_dealloc = tensor_dealloc, .tp_traverse = tensor_traverse, .tp_clear = tensor_clear,
     .tp_dictoffset = offsetof(fa_tensor, attributes), .tp_weaklistoffset = offsetof(fa_tensor, weak),
-    .tp_setattro = tensor_setattro, .tp_repr = tensor_repr, .tp_hash = tensor_hash, .tp_richcompare = fapy_richcompare, .tp_iter = tensor_iter,
+    .tp_getattro = tensor_getattro, .tp_setattro = tensor_setattro, .tp_repr = tensor_repr, .tp_hash = tensor_hash, .tp_richcompare = fapy_richcompare, .tp_iter = tensor_iter,
     .tp_as_number = &fapy_number, .tp_as_sequence = &sequence, .tp_as_mapping = &mapping, .tp_as_buffer = &fapy_buffer, .tp_getset = attributes,
     .tp_doc = "An array of numbers of one type, on one device, that derivatives can flow through."};
 PyTypeObject fapy_Parameter = {

@@ -28,7 +28,7 @@ bool fapy_device_from(PyObject *o, const char *function, const char *argument, i
         return out->type ? true : (fapy_raise(), false);
     }
     if (PyLong_Check(o) && !PyBool_Check(o)) {
-        const int64_t index = PyLong_AsLongLong(o);
+        const int64_t index = PyLong_AsLongLong(o); /* beyond int64: Python's OverflowError */
         return !PyErr_Occurred() && device_of_index(index, out);
     }
     if (position) PyErr_Format(PyExc_TypeError, "%s(): argument '%s' (position %d) must be torch.device, not %s", function, argument, position, Py_TYPE(o)->tp_name);
@@ -44,6 +44,10 @@ static PyObject *device_make(PyTypeObject *type, PyObject *args, PyObject *keywo
     (void)type;
     if (PyTuple_GET_SIZE(args) == 0 && (!keywords || PyDict_Size(keywords) == 0))
         return PyErr_SetString(PyExc_TypeError, "device() received an invalid combination of arguments - got (), but expected one of:\n * (torch.device device)\n * (str type, int index = -1)\n"), NULL;
+    PyObject *name, *given;
+    for (Py_ssize_t at = 0; keywords && PyDict_Next(keywords, &at, &name, &given);)
+        if (PyUnicode_CompareWithASCIIString(name, by_device ? "device" : "type") && PyUnicode_CompareWithASCIIString(name, "index"))
+            return PyErr_Format(PyExc_TypeError, "device() got an unexpected keyword argument '%U'", name);
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O:device", by_device ? named : names, &what, &index)) return NULL;
     fa_device device;
     PyObject *text = PyBytes_Check(what) ? PyUnicode_FromEncodedObject(what, "utf-8", "strict") : Py_NewRef(what);
@@ -263,13 +267,16 @@ PyTypeObject fapy_Layout = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "layout", .
 PyTypeObject fapy_MemoryFormat = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "memory_format", .tp_basicsize = sizeof(named), .tp_flags = Py_TPFLAGS_DEFAULT,
                                   .tp_repr = named_repr, .tp_methods = named_methods, .tp_doc = "The order of dimensions in memory."};
 
+PyObject *fapy_channels_last;
+
 static bool add_named(PyObject *module, PyTypeObject *type, const char *name)
 {
     named *o = PyObject_New(named, type);
     if (!o) return false;
     o->name = name;
     const int failed = PyModule_AddObjectRef(module, name, (PyObject *)o);
-    Py_DECREF(o);
+    if (strcmp(name, "channels_last") == 0) fapy_channels_last = (PyObject *)o;
+    else Py_DECREF(o);
     return !failed;
 }
 

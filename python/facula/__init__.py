@@ -3,6 +3,7 @@ from . import _names
 
 _names.settle(globals())
 
+import builtins as _builtins
 import math as _math
 
 from . import _C
@@ -60,32 +61,39 @@ def is_tensor(obj):
     return isinstance(obj, Tensor)
 
 
+def _tensor(name, input):
+    """input, which must be a Tensor."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return input
+
+
 def is_floating_point(input):
     """is_floating_point(input) -> bool
 
     Whether the elements are floating-point numbers."""
-    return input.is_floating_point()
+    return _tensor("is_floating_point", input).is_floating_point()
 
 
 def is_complex(input):
     """is_complex(input) -> bool
 
     False: Facula has no complex numbers."""
-    return input.is_complex()
+    return _tensor("is_complex", input).is_complex()
 
 
 def is_nonzero(input):
     """is_nonzero(input) -> bool
 
     Whether the only element is not zero."""
-    return bool(input)
+    return _builtins.bool(_tensor("is_nonzero", input))
 
 
 def numel(input):
     """numel(input) -> int
 
     The number of elements."""
-    return input.numel()
+    return _tensor("numel", input).numel()
 
 
 def typename(obj):
@@ -99,7 +107,7 @@ def get_device(input):
     """get_device(input) -> int
 
     The number of the tensor's device, -1 for the CPU."""
-    return input.get_device()
+    return _tensor("get_device", input).get_device()
 
 
 def scalar_tensor(value, **options):
@@ -154,11 +162,8 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     options.update({name: value for name, value in given.items() if value is not None})
     options["sci_mode"] = sci_mode
-    threshold = 2 ** 62 if options["threshold"] == inf else builtins_int(options["threshold"])
-    _C._set_print(options["precision"], threshold, options["edgeitems"], options["linewidth"], -1 if sci_mode is None else builtins_int(bool_(sci_mode)))
-
-
-from builtins import bool as bool_, int as builtins_int
+    threshold = 2 ** 62 if options["threshold"] == inf else _builtins.int(options["threshold"])
+    _C._set_print(options["precision"], threshold, options["edgeitems"], options["linewidth"], -1 if sci_mode is None else _builtins.int(_builtins.bool(sci_mode)))
 
 
 def get_float32_matmul_precision():
@@ -214,10 +219,10 @@ def broadcast_shapes(*shapes):
     """broadcast_shapes(*shapes) -> Size
 
     The shape that tensors of these shapes broadcast to."""
-    shapes = [(s,) if isinstance(s, builtins_int) else tuple(s) for s in shapes]
-    result = [1] * max(map(len, shapes), default=0)
+    shapes = [(s,) if isinstance(s, _builtins.int) else tuple(s) for s in shapes]
+    result = [1] * _builtins.max(_builtins.map(len, shapes), default=0)
     for i, shape in enumerate(shapes):
-        for k in range(-1, -1 - len(shape), -1):
+        for k in _builtins.range(-1, -1 - len(shape), -1):
             if shape[k] == 1 or shape[k] == result[k]:
                 continue
             if result[k] != 1:

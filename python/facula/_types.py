@@ -37,7 +37,7 @@ class iinfo:
         self.min, self.max = (0, 255) if name == "uint8" else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
 
     def __repr__(self):
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
 
 class _OldType(type):
