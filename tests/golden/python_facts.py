@@ -480,7 +480,6 @@ torch.sigmoid('a')
 torch.matmul(torch.ones(2), 2)
 torch.stack(torch.ones(2), 'a')
 torch.ones(2).reshape('a')
-torch.ones(2).to('cpu', foo=1)
 torch.is_tensor(1)
 torch.numel(1)
 """
