@@ -77,7 +77,7 @@ BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SOURCES))
 CPPFLAGS_ALL := -Iinclude -I$(B)/include -I$(B)/gen -Isrc -I. $(CPPFLAGS)
 CFLAGS_ALL := $(FLAGS_COMMON) $(FLAGS_WARN) $(FLAGS_$(MODE)) $(CFLAGS)
 LDFLAGS_ALL := $(LINK_COMMON) $(LDFLAGS)
-own_flags = $(FLAGS_$(notdir $(patsubst %/,%,$(dir $(1))))/$(notdir $(1)))
+own_flags = $(FLAGS_$(notdir $(patsubst %/,%,$(dir $(1))))/) $(FLAGS_$(notdir $(patsubst %/,%,$(dir $(1))))/$(notdir $(1)))
 RECIPE_FILES := Makefile tools/flags.mk
 
 # ---- Targets -------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ FLAGS_COMMON := -std=gnu11 -fPIC -pthread -ffp-contract=off -fno-math-errno -fno
 FLAGS_WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes
 
 # By MODE
-FLAGS_release := -O2 -g1 -DNDEBUG
+FLAGS_release := -O2 -g1 -DNDEBUG -fno-asynchronous-unwind-tables
 FLAGS_debug := -O1 -g -DFAI_DEBUG=1
 FLAGS_asan := -O1 -g -DFAI_DEBUG=1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FLAGS_tsan := -O1 -g -DFAI_DEBUG=1 -fno-omit-frame-pointer -fsanitize=thread
@@ -14,7 +14,8 @@ FLAGS_tsan := -O1 -g -DFAI_DEBUG=1 -fno-omit-frame-pointer -fsanitize=thread
 # CPU loops are compiled once for each instruction set, with FAI_ISA set to its name, and chosen at start.
 ISAS_x86_64 := sse2 avx2 avx512
 ISAS_other := generic
-ISA_sse2 :=
+# for machines of before 2013: right, and small
+ISA_sse2 := -Os -fno-tree-vectorize
 ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
 ISA_generic :=
@@ -26,6 +27,13 @@ FLAGS_isa/scan.c := -O3
 FLAGS_isa/recurrent.c := -O3
 FLAGS_isa/attention.c := -O3
 FLAGS_gen/sim_kernels_gen.c := -O3
+# Constructors of layers run once, and are many; files wait for disks. "folder/" is all of its files.
+FLAGS_gen/layers_gen.c := -Os
+FLAGS_io/ := -Os
+FLAGS_data/ := -Os
+FLAGS_optim/values.c := -Os
+FLAGS_optim/state.c := -Os
+FLAGS_nn/transformer.c := -Os
 
 LINK_COMMON := -pthread -Wl,-z,relro,-z,now
 LINK_release := -Wl,-z,defs
