@@ -36,7 +36,7 @@ FLAGS_optim/state.c := -Os
 FLAGS_nn/transformer.c := -Os
 
 LINK_COMMON := -pthread -Wl,-z,relro,-z,now
-LINK_release := -Wl,-z,defs
+LINK_release := -Wl,-z,defs -Wl,-z,noseparate-code
 LINK_debug := -Wl,-z,defs
 LINK_asan := -fsanitize=address,undefined
 LINK_tsan := -fsanitize=thread
