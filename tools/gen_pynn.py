@@ -3,6 +3,7 @@
 
 gen_pynn.py --out BUILD [--tables src]: writes BUILD/gen/py/layers_gen.c.
 """
+
 import argparse
 import os
 import re
@@ -78,13 +79,18 @@ class Face:
     def table(self):
         if not self.parameters:
             return ""
-        lines = "".join(f'    {{"{n}", {how}, {at}, {"NULL" if d is None else chr(34) + d + chr(34)}}},\n' for n, how, at, d in self.parameters)
+        lines = "".join(
+            f'    {{"{n}", {how}, {at}, {"NULL" if d is None else chr(34) + d + chr(34)}}},\n'
+            for n, how, at, d in self.parameters
+        )
         return f"static const fapy_layer_parameter parameters_{self.layer.snake}[] = {{\n{lines}}};\n"
 
     def row(self):
         name = f"parameters_{self.layer.snake}" if self.parameters else "NULL"
-        return (f'    {{"{self.layer.name}", "{self.where}", "{self.bases}", "{self.inputs}", "{self.repr}", "{self.doc}",\n'
-                f"     FAI_LAYER_{self.layer.name}, {len(self.parameters)}, {self.positional}, {name}}},\n")
+        return (
+            f'    {{"{self.layer.name}", "{self.where}", "{self.bases}", "{self.inputs}", "{self.repr}", "{self.doc}",\n'
+            f"     FAI_LAYER_{self.layer.name}, {len(self.parameters)}, {self.positional}, {name}}},\n"
+        )
 
 
 def main():
@@ -96,10 +102,16 @@ def main():
     given = {r["name"]: r for r in rows.read_table(os.path.join(HERE, "python", "nn.tab"), COLUMNS)}
     usual = {"at": "python/nn.tab", "where": "activation", "bases": "", "signature": "", "inputs": "", "repr": ""}
     faces = [Face(x, given.get(x.name, usual)) for x in layers]
-    out = ["/* Generated from src/nn/layers.tab and python/nn.tab by tools/gen_pynn.py: change those. */\n", '#include "python/ext/nn.h"\n\n']
+    out = [
+        "/* Generated from src/nn/layers.tab and python/nn.tab by tools/gen_pynn.py: change those. */\n",
+        '#include "python/ext/nn.h"\n\n',
+    ]
     out += [f.table() for f in faces]
-    out.append("\nconst fapy_layer fapy_layers[] = {\n" + "".join(f.row() for f in faces) + "};\n"
-               "const int fapy_nlayers = sizeof fapy_layers / sizeof *fapy_layers;\n")
+    out.append(
+        "\nconst fapy_layer fapy_layers[] = {\n"
+        + "".join(f.row() for f in faces)
+        + "};\nconst int fapy_nlayers = sizeof fapy_layers / sizeof *fapy_layers;\n"
+    )
     os.makedirs(os.path.join(a.out, "gen", "py"), exist_ok=True)
     gen_ops.write(os.path.join(a.out, "gen", "py", "layers_gen.c"), "".join(out))
 

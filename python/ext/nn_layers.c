@@ -3,11 +3,10 @@
 
 static int layer_init(PyObject *self, PyObject *args, PyObject *keywords);
 
-static PyObject *classes;  /* by name: what the modules that C makes are */
+static PyObject *classes; /* by name: what the modules that C makes are */
 static PyObject *str_row;
 
-static const fapy_layer *row_of(PyObject *self)
-{
+static const fapy_layer *row_of(PyObject *self) {
     PyObject *number = str_row ? _PyType_Lookup(Py_TYPE(self), str_row) : NULL;
     const long row = number && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
     if (row >= 0 && row < fapy_nlayers) return &fapy_layers[row];
@@ -19,8 +18,7 @@ static const fapy_layer *row_of(PyObject *self)
 /* ---- arguments ---- */
 
 /* What a parameter is when it is not given. */
-static PyObject *initial(const fapy_layer_parameter *p)
-{
+static PyObject *initial(const fapy_layer_parameter *p) {
     const char *text = p->initial;
     if (*text == '\'') return PyUnicode_FromStringAndSize(text + 1, (Py_ssize_t)strlen(text) - 2);
     if (strcmp(text, "None") == 0) return Py_NewRef(Py_None);
@@ -29,14 +27,17 @@ static PyObject *initial(const fapy_layer_parameter *p)
 }
 
 /* Python's rules for calls, with Python's words. values: borrowed or NULL. */
-static bool parse(const fapy_layer *row, PyObject *args, PyObject *keywords, PyObject **values)
-{
+static bool parse(const fapy_layer *row, PyObject *args, PyObject *keywords, PyObject **values) {
     const Py_ssize_t n = PyTuple_GET_SIZE(args);
     if (n > row->positional) {
         int least = 1;
         while (least <= row->n && row->parameters[least - 1].initial == NULL) least++;
-        if (least == row->positional + 1) PyErr_Format(PyExc_TypeError, "%s.__init__() takes %d positional arguments but %zd were given", row->name, least, n + 1);
-        else PyErr_Format(PyExc_TypeError, "%s.__init__() takes from %d to %d positional arguments but %zd were given", row->name, least, row->positional + 1, n + 1);
+        if (least == row->positional + 1)
+            PyErr_Format(PyExc_TypeError, "%s.__init__() takes %d positional arguments but %zd were given", row->name, least,
+                         n + 1);
+        else
+            PyErr_Format(PyExc_TypeError, "%s.__init__() takes from %d to %d positional arguments but %zd were given", row->name,
+                         least, row->positional + 1, n + 1);
         return false;
     }
     for (Py_ssize_t i = 0; i < row->n; i++) values[i] = i < n ? PyTuple_GET_ITEM(args, i) : NULL;
@@ -44,8 +45,10 @@ static bool parse(const fapy_layer *row, PyObject *args, PyObject *keywords, PyO
     for (Py_ssize_t at = 0; keywords && PyDict_Next(keywords, &at, &name, &value);) {
         int i = 0;
         while (i < row->n && PyUnicode_CompareWithASCIIString(name, row->parameters[i].name)) i++;
-        if (i == row->n) return PyErr_Format(PyExc_TypeError, "%s.__init__() got an unexpected keyword argument '%U'", row->name, name), false;
-        if (values[i]) return PyErr_Format(PyExc_TypeError, "%s.__init__() got multiple values for argument '%U'", row->name, name), false;
+        if (i == row->n)
+            return PyErr_Format(PyExc_TypeError, "%s.__init__() got an unexpected keyword argument '%U'", row->name, name), false;
+        if (values[i])
+            return PyErr_Format(PyExc_TypeError, "%s.__init__() got multiple values for argument '%U'", row->name, name), false;
         values[i] = value;
     }
     int missing = 0;
@@ -55,18 +58,19 @@ static bool parse(const fapy_layer *row, PyObject *args, PyObject *keywords, PyO
         const size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%s'%s'", missing++ ? " and " : "", row->parameters[i].name);
     }
-    if (missing) PyErr_Format(PyExc_TypeError, "%s.__init__() missing %d required positional argument%s: %s", row->name, missing, missing == 1 ? "" : "s", text);
+    if (missing)
+        PyErr_Format(PyExc_TypeError, "%s.__init__() missing %d required positional argument%s: %s", row->name, missing,
+                     missing == 1 ? "" : "s", text);
     return !missing;
 }
 
-static bool wrong(const fapy_layer *row, const char *name, const char *wanted, PyObject *found)
-{
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s", row->name, name, wanted, Py_TYPE(found)->tp_name);
+static bool wrong(const fapy_layer *row, const char *name, const char *wanted, PyObject *found) {
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s", row->name, name, wanted, Py_TYPE(found)->tp_name);
     return false;
 }
 
-static bool factors_from(PyObject *o, fa_factors *out)
-{
+static bool factors_from(PyObject *o, fa_factors *out) {
     fa_scalar number;
     if (fapy_scalar_from(o, &number)) return *out = (fa_factors){1, {fa_scalar_float(number)}}, true;
     if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
@@ -82,45 +86,44 @@ static bool factors_from(PyObject *o, fa_factors *out)
 }
 
 /* Windows may have None for a side that is kept (adaptive pooling): -1. */
-static bool sides_from(PyObject *o, fa_shape *out)
-{
+static bool sides_from(PyObject *o, fa_shape *out) {
     if (!PyTuple_Check(o) && !PyList_Check(o)) return fapy_shape_from(o, out);
     PyObject *items = PySequence_Tuple(o); /* an item's own code may change a list */
     bool fine = items && PyTuple_GET_SIZE(items) <= FA_MAX_DIMS;
     out->ndim = fine ? (int32_t)PyTuple_GET_SIZE(items) : 0;
     for (int i = 0; fine && i < out->ndim; i++) {
         PyObject *item = PyTuple_GET_ITEM(items, i);
-        if (Py_IsNone(item)) out->dim[i] = -1;
-        else fine = fapy_int_from(item, &out->dim[i]);
+        if (Py_IsNone(item))
+            out->dim[i] = -1;
+        else
+            fine = fapy_int_from(item, &out->dim[i]);
     }
     Py_XDECREF(items);
     return fine;
 }
 
 /* A text of the argument's list becomes the list's own text, which lives on. */
-static bool word_from(const fapy_layer *row, const fai_layer_argument *a, PyObject *o, const char **out)
-{
+static bool word_from(const fapy_layer *row, const fai_layer_argument *a, PyObject *o, const char **out) {
     const char *text = PyUnicode_Check(o) ? PyUnicode_AsUTF8(o) : NULL;
     if (!text) return wrong(row, a->name, "str", o);
     for (int i = 0; a->words[i]; i++)
         if (strcmp(a->words[i], text) == 0) return *out = a->words[i], true;
-    if (strcmp(a->name, "reduction") == 0) return PyErr_Format(PyExc_ValueError, "%s is not a valid value for reduction", text), false;
+    if (strcmp(a->name, "reduction") == 0)
+        return PyErr_Format(PyExc_ValueError, "%s is not a valid value for reduction", text), false;
     const char *was = text;
     fai_layer_word(row->name, a->name, &was, a->words);
     return fapy_raise(), false;
 }
 
 /* Whether o holds, which its own code may refuse to say. */
-static bool truth_of(PyObject *o, bool *out)
-{
+static bool truth_of(PyObject *o, bool *out) {
     const int truth = PyObject_IsTrue(o);
     *out = truth == 1;
     return truth >= 0;
 }
 
 /* The argument in m->data follows the object. None where the row has no none: the layer goes another way. */
-static bool follow(fa_module *m, const fapy_layer *row, const fai_layer_argument *a, PyObject *o)
-{
+static bool follow(fa_module *m, const fapy_layer *row, const fai_layer_argument *a, PyObject *o) {
     void *at = (char *)m->data + a->place;
     fa_scalar number;
     switch ((fai_argument_kind)a->kind) {
@@ -149,16 +152,14 @@ static bool follow(fa_module *m, const fapy_layer *row, const fai_layer_argument
     return false;
 }
 
-static const fai_layer_argument *argument_named(const fai_layer *layer, const char *name)
-{
+static const fai_layer_argument *argument_named(const fai_layer *layer, const char *name) {
     for (int i = 0; i < layer->narguments; i++)
         if (strcmp(layer->arguments[i].name, name) == 0) return &layer->arguments[i];
     return NULL;
 }
 
 /* Conv's padding is numbers, or "same", or "valid". */
-static bool follow_padding(fa_module *m, const fapy_layer *row, const fai_layer_argument *a, PyObject *o)
-{
+static bool follow_padding(fa_module *m, const fapy_layer *row, const fai_layer_argument *a, PyObject *o) {
     const fai_layer_argument *automatic = argument_named(m->layer, "auto_padding");
     const char **word = automatic ? (const char **)((char *)m->data + automatic->place) : NULL;
     if (!word || !PyUnicode_Check(o)) {
@@ -177,13 +178,14 @@ static bool follow_padding(fa_module *m, const fapy_layer *row, const fai_layer_
 
 /* ---- attributes ---- */
 
-static PyObject *shape_object(const fa_shape *shape, bool tuple)
-{
+static PyObject *shape_object(const fa_shape *shape, bool tuple) {
     PyObject *o = PyTuple_New(shape->ndim);
     for (int i = 0; o && i < shape->ndim; i++) {
         PyObject *n = shape->dim[i] < 0 && !tuple ? Py_NewRef(Py_None) : PyLong_FromLongLong(shape->dim[i]);
-        if (!n) Py_CLEAR(o);
-        else PyTuple_SET_ITEM(o, i, n);
+        if (!n)
+            Py_CLEAR(o);
+        else
+            PyTuple_SET_ITEM(o, i, n);
     }
     if (!o || tuple || shape->ndim != 1) return o;
     PyObject *one = Py_NewRef(PyTuple_GET_ITEM(o, 0));
@@ -192,11 +194,12 @@ static PyObject *shape_object(const fa_shape *shape, bool tuple)
 }
 
 /* The argument as an object, from C. */
-static PyObject *argument_object(const fa_module *m, const fai_layer_argument *a)
-{
+static PyObject *argument_object(const fa_module *m, const fai_layer_argument *a) {
     const void *at = (const char *)m->data + a->place;
     switch ((fai_argument_kind)a->kind) {
-    case FAI_ARGUMENT_INT: return *(const int64_t *)at == -1 && a->number == -1 && !a->required ? Py_NewRef(Py_None) : PyLong_FromLongLong(*(const int64_t *)at);
+    case FAI_ARGUMENT_INT:
+        return *(const int64_t *)at == -1 && a->number == -1 && !a->required ? Py_NewRef(Py_None)
+                                                                             : PyLong_FromLongLong(*(const int64_t *)at);
     case FAI_ARGUMENT_OPTIONAL_FLOAT:
         if (*(const double *)at < 0) Py_RETURN_NONE;
         return PyFloat_FromDouble(*(const double *)at);
@@ -210,14 +213,14 @@ static PyObject *argument_object(const fa_module *m, const fai_layer_argument *a
         const fa_factors *f = at;
         if (f->n == 0) Py_RETURN_NONE;
         if (f->n == 1) return PyFloat_FromDouble(f->factor[0]);
-        return f->n == 2 ? Py_BuildValue("(dd)", f->factor[0], f->factor[1]) : Py_BuildValue("(ddd)", f->factor[0], f->factor[1], f->factor[2]);
+        return f->n == 2 ? Py_BuildValue("(dd)", f->factor[0], f->factor[1])
+                         : Py_BuildValue("(ddd)", f->factor[0], f->factor[1], f->factor[2]);
     }
     default: Py_RETURN_NONE;
     }
 }
 
-static bool put(PyObject *self, const char *name, PyObject *value)
-{
+static bool put(PyObject *self, const char *name, PyObject *value) {
     PyObject *text = value ? PyUnicode_InternFromString(name) : NULL;
     const int failed = !text || PyObject_GenericSetAttr(self, text, value);
     Py_XDECREF(text), Py_XDECREF(value);
@@ -225,31 +228,33 @@ static bool put(PyObject *self, const char *name, PyObject *value)
 }
 
 /* Attributes for the parameters of the constructor. values: what was given; NULL: all from C. */
-static bool put_attributes(PyObject *self, const fapy_layer *row, PyObject *const *values)
-{
+static bool put_attributes(PyObject *self, const fapy_layer *row, PyObject *const *values) {
     const fa_module *m = M(self);
     for (int i = 0; i < row->n; i++) {
         const fapy_layer_parameter *p = &row->parameters[i];
         const fai_layer_argument *a = p->argument >= 0 ? &m->layer->arguments[p->argument] : NULL;
         PyObject *value = values ? values[i] : NULL;
-        if (p->how == FAPY_LEGACY || p->how == FAPY_DROP || p->how == FAPY_DEVICE_OF || p->how == FAPY_DTYPE_OF || fai_find_entry(m, p->name, strlen(p->name))) continue;
+        if (p->how == FAPY_LEGACY || p->how == FAPY_DROP || p->how == FAPY_DEVICE_OF || p->how == FAPY_DTYPE_OF ||
+            fai_find_entry(m, p->name, strlen(p->name)))
+            continue;
         const bool text = value && PyUnicode_Check(value);
-        if (a && a->kind != FAI_ARGUMENT_TENSOR && !text && (!value || a->kind == FAI_ARGUMENT_FACTORS || (a->kind == FAI_ARGUMENT_SHAPE && (a->sides || a->required)))) value = argument_object(m, a);
-        else value = value ? Py_NewRef(value) : initial(p);
+        if (a && a->kind != FAI_ARGUMENT_TENSOR && !text &&
+            (!value || a->kind == FAI_ARGUMENT_FACTORS || (a->kind == FAI_ARGUMENT_SHAPE && (a->sides || a->required))))
+            value = argument_object(m, a);
+        else
+            value = value ? Py_NewRef(value) : initial(p);
         if (!put(self, p->name, value)) return false;
     }
     return true;
 }
 
-static const fapy_layer_parameter *parameter_named(const fapy_layer *row, PyObject *name)
-{
+static const fapy_layer_parameter *parameter_named(const fapy_layer *row, PyObject *name) {
     for (int i = 0; i < row->n; i++)
         if (PyUnicode_CompareWithASCIIString(name, row->parameters[i].name) == 0) return &row->parameters[i];
     return NULL;
 }
 
-static bool is_initial(const fapy_layer_parameter *p, PyObject *value)
-{
+static bool is_initial(const fapy_layer_parameter *p, PyObject *value) {
     PyObject *first = initial(p);
     const int same = first ? PyObject_RichCompareBool(first, value, Py_EQ) : 0;
     Py_XDECREF(first);
@@ -258,8 +263,7 @@ static bool is_initial(const fapy_layer_parameter *p, PyObject *value)
 }
 
 /* layer.p = 0.3: what forward reads follows. What it can't be is kept as the attribute alone, and forward goes another way. */
-int fapy_layer_attribute(PyObject *self, PyObject *name, PyObject *value)
-{
+int fapy_layer_attribute(PyObject *self, PyObject *name, PyObject *value) {
     fa_module *m = M(self);
     const fapy_layer *row = m->type == m->layer->type ? row_of(self) : NULL;
     const fapy_layer_parameter *p = row ? parameter_named(row, name) : NULL;
@@ -271,33 +275,39 @@ int fapy_layer_attribute(PyObject *self, PyObject *name, PyObject *value)
     if (a->kind == FAI_ARGUMENT_TENSOR) return 0;
     if (!(strcmp(p->name, "padding") == 0 ? follow_padding(m, row, a, value) : follow(m, row, a, value))) return -1;
     fa_shape *shape = (fa_shape *)((char *)m->data + a->place);
-    if (a->kind == FAI_ARGUMENT_SHAPE && a->sides && shape->ndim && !fai_layer_sides(row->name, a->name, shape, a->sides, a->expand)) return fapy_raise(), -1;
+    if (a->kind == FAI_ARGUMENT_SHAPE && a->sides && shape->ndim &&
+        !fai_layer_sides(row->name, a->name, shape, a->sides, a->expand))
+        return fapy_raise(), -1;
     return 0;
 }
 
 /* ---- making one ---- */
 
-static bool legacy_reduction(PyObject *const *values, const fapy_layer *row, const char **word)
-{
+static bool legacy_reduction(PyObject *const *values, const fapy_layer *row, const char **word) {
     PyObject *average = NULL, *reduce = NULL;
     for (int i = 0; i < row->n; i++) {
         if (row->parameters[i].how != FAPY_LEGACY) continue;
-        if (strcmp(row->parameters[i].name, "reduce") == 0) reduce = values[i];
-        else average = values[i];
+        if (strcmp(row->parameters[i].name, "reduce") == 0)
+            reduce = values[i];
+        else
+            average = values[i];
     }
     if ((!average || Py_IsNone(average)) && (!reduce || Py_IsNone(reduce))) return true;
     bool averages = true, reduces = true;
     if (average && !Py_IsNone(average) && !truth_of(average, &averages)) return false;
     if (reduce && !Py_IsNone(reduce) && !truth_of(reduce, &reduces)) return false;
     *word = !reduces ? "none" : averages ? "mean" : "sum";
-    return !PyErr_WarnFormat(PyExc_UserWarning, 2, "size_average and reduce args will be deprecated, please use reduction='%s' instead.", *word);
+    return !PyErr_WarnFormat(PyExc_UserWarning, 2,
+                             "size_average and reduce args will be deprecated, please use reduction='%s' instead.", *word);
 }
 
-typedef struct place { fa_device device; fa_dtype dtype; } place;
+typedef struct place {
+    fa_device device;
+    fa_dtype dtype;
+} place;
 
 /* Arguments into m->data, tensors, what is only Python's; then the row's build. */
-static bool fill(PyObject *self, const fapy_layer *row, PyObject **values, place *where, fa_tensor **tensors)
-{
+static bool fill(PyObject *self, const fapy_layer *row, PyObject **values, place *where, fa_tensor **tensors) {
     fa_module *m = M(self);
     for (int i = 0; i < row->n; i++) {
         const fapy_layer_parameter *p = &row->parameters[i];
@@ -307,15 +317,16 @@ static bool fill(PyObject *self, const fapy_layer *row, PyObject **values, place
         if (a && a->kind == FAI_ARGUMENT_TENSOR) tensors[a->place] = Py_IsNone(value) ? NULL : (fa_tensor *)value;
         if (p->how == FAPY_INPLACE && !truth_of(value, &m->inplace)) return false;
         if (p->how == FAPY_OTHER) m->detour |= !is_initial(p, value);
-        if (p->how == FAPY_DEVICE_OF && !Py_IsNone(value) && !fapy_device_from(value, row->name, "device", 0, &where->device)) return false;
-        if (p->how == FAPY_DTYPE_OF && !Py_IsNone(value) && !fapy_dtype_from(value, row->name, "dtype", 0, &where->dtype)) return false;
+        if (p->how == FAPY_DEVICE_OF && !Py_IsNone(value) && !fapy_device_from(value, row->name, "device", 0, &where->device))
+            return false;
+        if (p->how == FAPY_DTYPE_OF && !Py_IsNone(value) && !fapy_dtype_from(value, row->name, "dtype", 0, &where->dtype))
+            return false;
     }
     const fai_layer_argument *reduction = argument_named(m->layer, "reduction");
     return !reduction || legacy_reduction(values, row, (const char **)((char *)m->data + reduction->place));
 }
 
-static bool drop_left_out(PyObject *self, const fapy_layer *row, PyObject *const *values)
-{
+static bool drop_left_out(PyObject *self, const fapy_layer *row, PyObject *const *values) {
     for (int i = 0; i < row->n; i++) {
         bool keeps = true;
         if (row->parameters[i].how == FAPY_DROP && !truth_of(values[i], &keeps)) return false;
@@ -328,8 +339,7 @@ static bool drop_left_out(PyObject *self, const fapy_layer *row, PyObject *const
     return true;
 }
 
-static bool build(PyObject *self, const fapy_layer *row, PyObject **values)
-{
+static bool build(PyObject *self, const fapy_layer *row, PyObject **values) {
     fa_module *m = M(self);
     place where = {0};
     fa_tensor *tensors[4] = {NULL};
@@ -352,11 +362,11 @@ static bool build(PyObject *self, const fapy_layer *row, PyObject **values)
     return drop_left_out(self, row, values);
 }
 
-static int layer_init(PyObject *self, PyObject *args, PyObject *keywords)
-{
+static int layer_init(PyObject *self, PyObject *args, PyObject *keywords) {
     PyObject *values[FAPY_MOST] = {NULL}, *nothing = PyTuple_New(0);
     const fapy_layer *row = row_of(self);
-    if (!row || !nothing || !parse(row, args, keywords, values) || fapy_ModuleBase.tp_init(self, nothing, NULL)) return Py_XDECREF(nothing), -1;
+    if (!row || !nothing || !parse(row, args, keywords, values) || fapy_ModuleBase.tp_init(self, nothing, NULL))
+        return Py_XDECREF(nothing), -1;
     Py_DECREF(nothing);
     fa_module *m = M(self);
     const fai_layer *layer = &fai_layers[row->layer];
@@ -374,8 +384,7 @@ static int layer_init(PyObject *self, PyObject *args, PyObject *keywords)
 }
 
 /* A new object becomes its class's layer again, with the attributes of a dict; nothing is drawn. */
-static PyObject *restore_layer(PyObject *unused, PyObject *args)
-{
+static PyObject *restore_layer(PyObject *unused, PyObject *args) {
     PyObject *self, *state, *values[FAPY_MOST] = {NULL}, *nothing = NULL;
     (void)unused;
     if (!PyArg_ParseTuple(args, "O!O!", &fapy_LayerBase, &self, &PyDict_Type, &state)) return NULL;
@@ -386,7 +395,8 @@ static PyObject *restore_layer(PyObject *unused, PyObject *args)
         values[i] = PyDict_GetItemString(state, p->name);
         const fai_layer_argument *a = p->argument >= 0 ? &fai_layers[row->layer].arguments[p->argument] : NULL;
         if (a && a->kind == FAI_ARGUMENT_TENSOR) values[i] = NULL;
-        if (!values[i] && !p->initial) return PyErr_Format(PyExc_AttributeError, "the state of a %s has no attribute '%s'", row->name, p->name);
+        if (!values[i] && !p->initial)
+            return PyErr_Format(PyExc_AttributeError, "the state of a %s has no attribute '%s'", row->name, p->name);
     }
     PyObject *keywords = PyDict_New();
     bool fine = keywords && (nothing = PyTuple_New(0));
@@ -400,8 +410,7 @@ static PyObject *restore_layer(PyObject *unused, PyObject *args)
     Py_RETURN_NONE;
 }
 
-bool fapy_layer_built(void *module)
-{
+bool fapy_layer_built(void *module) {
     PyObject *self = module;
     if (!M(self)->layer || Py_TYPE(self) == &fapy_ModuleBase) return true;
     const fapy_layer *row = row_of(self);
@@ -410,8 +419,7 @@ bool fapy_layer_built(void *module)
 
 PyObject *fapy_layer_class(const char *name) { return classes ? PyDict_GetItemString(classes, name) : NULL; }
 
-void *fapy_new_module(const char *name)
-{
+void *fapy_new_module(const char *name) {
     PyObject *class = fapy_layer_class(name);
     if (!class) class = fapy_layer_class("Module");
     PyTypeObject *type = class ? (PyTypeObject *)class : &fapy_ModuleBase;
@@ -422,16 +430,13 @@ void *fapy_new_module(const char *name)
 
 /* ---- printing: the row's repr column, over the attributes ---- */
 
-
-static bool add_text(PyObject **text, PyObject *more)
-{
+static bool add_text(PyObject **text, PyObject *more) {
     PyUnicode_AppendAndDel(text, more);
     return *text != NULL;
 }
 
 /* Appends from to end, {name} as the attribute prints. False with an exception, or where an attribute is not there. */
-static bool add_part(PyObject *self, PyObject **text, const char *at, const char *end)
-{
+static bool add_part(PyObject *self, PyObject **text, const char *at, const char *end) {
     while (at < end) {
         const char *open = memchr(at, '{', (size_t)(end - at));
         if (!open) return add_text(text, PyUnicode_FromStringAndSize(at, end - at));
@@ -440,7 +445,9 @@ static bool add_part(PyObject *self, PyObject **text, const char *at, const char
         snprintf(name, sizeof name, "%.*s", (int)(close - open - 1), open + 1);
         PyObject *value = PyObject_GetAttrString(self, name), *shown = NULL;
         if (!value) return false;
-        const bool flag = fapy_tensor_check(value) || (Py_IsNone(value) && fapy_entry(M(self), PyUnicode_InternFromString(name))); /* of an entry: is it there? */
+        const bool flag =
+            fapy_tensor_check(value) ||
+            (Py_IsNone(value) && fapy_entry(M(self), PyUnicode_InternFromString(name))); /* of an entry: is it there? */
         shown = flag ? PyUnicode_FromString(Py_IsNone(value) ? "False" : "True") : PyObject_Str(value);
         Py_DECREF(value);
         if (!shown || !add_text(text, PyUnicode_FromStringAndSize(at, open - at)) || !add_text(text, shown)) return false;
@@ -450,27 +457,28 @@ static bool add_part(PyObject *self, PyObject **text, const char *at, const char
 }
 
 /* "[...]?name" is printed where the attribute is not what it is by default. */
-static bool differs(PyObject *self, const fapy_layer *row, const char *name)
-{
+static bool differs(PyObject *self, const fapy_layer *row, const char *name) {
     PyObject *text = PyUnicode_FromString(name), *value = text ? PyObject_GetAttr(self, text) : NULL;
     const fapy_layer_parameter *p = text ? parameter_named(row, text) : NULL;
     bool different = false;
     if (value && p && p->initial) {
         const bool entry = fapy_entry(M(self), text) != NULL;
-        if (entry) different = Py_IsNone(value) == (strcmp(p->initial, "True") == 0);
+        if (entry)
+            different = Py_IsNone(value) == (strcmp(p->initial, "True") == 0);
         else if (PyTuple_Check(value)) {
             PyObject *first = initial(p);
-            for (Py_ssize_t i = 0; first && i < PyTuple_GET_SIZE(value); i++) different |= PyObject_RichCompareBool(first, PyTuple_GET_ITEM(value, i), Py_NE) == 1;
+            for (Py_ssize_t i = 0; first && i < PyTuple_GET_SIZE(value); i++)
+                different |= PyObject_RichCompareBool(first, PyTuple_GET_ITEM(value, i), Py_NE) == 1;
             Py_XDECREF(first);
-        } else different = !is_initial(p, value);
+        } else
+            different = !is_initial(p, value);
     }
     PyErr_Clear();
     Py_XDECREF(text), Py_XDECREF(value);
     return different;
 }
 
-static PyObject *extra_repr(PyObject *self, PyObject *unused)
-{
+static PyObject *extra_repr(PyObject *self, PyObject *unused) {
     (void)unused;
     const fapy_layer *row = row_of(self);
     PyObject *text = row ? PyUnicode_FromString("") : NULL;
@@ -495,8 +503,7 @@ static PyObject *extra_repr(PyObject *self, PyObject *unused)
 /* ---- the type, and making the classes ---- */
 
 /* The same initial values drawn anew: parameters and buffers stay the same objects. */
-static PyObject *reset_parameters(PyObject *self, PyObject *unused)
-{
+static PyObject *reset_parameters(PyObject *self, PyObject *unused) {
     (void)unused;
     fa_module *m = M(self);
     if (!m->layer) Py_RETURN_NONE;
@@ -518,30 +525,34 @@ static PyObject *reset_parameters(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef layer_methods[] = {
-    {"forward", (PyCFunction)(void (*)(void))fapy_layer_forward, METH_FASTCALL | METH_KEYWORDS, "forward(input)\n--\n\nWhat the layer computes."},
+    {"forward", (PyCFunction)(void (*)(void))fapy_layer_forward, METH_FASTCALL | METH_KEYWORDS,
+     "forward(input)\n--\n\nWhat the layer computes."},
     {"extra_repr", extra_repr, METH_NOARGS, "extra_repr()\n--\n\nWhat is printed between the parentheses."},
     {"reset_parameters", reset_parameters, METH_NOARGS, "reset_parameters()\n--\n\nDraws the initial values anew."},
     {0}};
-PyTypeObject fapy_LayerBase = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula._C._LayerBase", .tp_basicsize = sizeof(fa_module),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_init = layer_init, .tp_methods = layer_methods,
-    .tp_call = fapy_module_call, .tp_doc = "What the layers made from rows are."};
+PyTypeObject fapy_LayerBase = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula._C._LayerBase",
+                               .tp_basicsize = sizeof(fa_module),
+                               .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                               .tp_init = layer_init,
+                               .tp_methods = layer_methods,
+                               .tp_call = fapy_module_call,
+                               .tp_doc = "What the layers made from rows are."};
 
-static PyObject *layer_rows(PyObject *self, PyObject *unused)
-{
+static PyObject *layer_rows(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
     PyObject *list = PyList_New(fapy_nlayers);
     for (int i = 0; list && i < fapy_nlayers; i++) {
         const fapy_layer *r = &fapy_layers[i];
         PyObject *item = Py_BuildValue("(ssss)", r->name, r->where, r->bases, r->doc);
-        if (!item) Py_CLEAR(list);
-        else PyList_SET_ITEM(list, i, item);
+        if (!item)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, item);
     }
     return list;
 }
 
-static PyObject *set_classes(PyObject *self, PyObject *given)
-{
+static PyObject *set_classes(PyObject *self, PyObject *given) {
     (void)self;
     if (!PyDict_Check(given)) return PyErr_SetString(PyExc_TypeError, "a dict of classes is needed"), NULL;
     if (!str_row && !(str_row = PyUnicode_InternFromString("_row"))) return NULL;
@@ -549,18 +560,18 @@ static PyObject *set_classes(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
-static PyObject *layer_blank(PyObject *self, PyObject *on)
-{
+static PyObject *layer_blank(PyObject *self, PyObject *on) {
     (void)self;
     fai_layer_blank(PyObject_IsTrue(on) == 1);
     Py_RETURN_NONE;
 }
 
-static PyObject *set_global_hooks(PyObject *self, PyObject *on)
-{
+static PyObject *set_global_hooks(PyObject *self, PyObject *on) {
     (void)self;
     return truth_of(on, &fapy_global_hooks) ? Py_NewRef(Py_None) : NULL;
 }
 
 PyMethodDef fapy_layer_functions[] = {
-    {"_layer_rows", layer_rows, METH_NOARGS, NULL}, {"_restore_layer", restore_layer, METH_VARARGS, NULL}, {"_layer_blank", layer_blank, METH_O, NULL}, {"_set_layer_classes", set_classes, METH_O, NULL}, {"_set_global_hooks", set_global_hooks, METH_O, NULL}, {0}};
+    {"_layer_rows", layer_rows, METH_NOARGS, NULL},        {"_restore_layer", restore_layer, METH_VARARGS, NULL},
+    {"_layer_blank", layer_blank, METH_O, NULL},           {"_set_layer_classes", set_classes, METH_O, NULL},
+    {"_set_global_hooks", set_global_hooks, METH_O, NULL}, {0}};

@@ -1,4 +1,5 @@
 """torch.nn.functional: the functions behind the layers."""
+
 import math
 import warnings
 
@@ -12,6 +13,7 @@ _bool = bool
 def _in_place(function):
     def run(input, *args, **kwargs):
         return function(input, *args, inplace=True, **kwargs)
+
     run.__name__ = run.__qualname__ = function.__name__ + "_"
     run.__doc__ = f"{function.__name__} that writes over its input."
     return run
@@ -24,9 +26,11 @@ for _name in ("relu", "elu", "selu", "celu", "leaky_relu", "hardtanh", "threshol
 
 # ---- pooling: the forms that give indices too, and torch's sizes ----
 
+
 def _with_indices(name):
     def run(input, *args, return_indices=False, **kwargs):
         return globals()[name](input, *args, return_indices=True, **kwargs)
+
     run.__name__ = run.__qualname__ = name + "_with_indices"
     run.__doc__ = f"{name} and where the largest elements were."
     return run
@@ -42,6 +46,7 @@ def _unpool(sides):
     def run(input, indices, kernel_size, stride=None, padding=0, output_size=None):
         size = None if output_size is None else tuple(output_size)[-sides:]
         return inside(input, indices, kernel_size, stride, padding, size)
+
     run.__name__ = run.__qualname__ = f"max_unpool{sides}d"
     run.__doc__ = f"The inverse of max_pool{sides}d: zeros except where the largest elements were."
     return run
@@ -62,8 +67,13 @@ def _avg_pool(sides):
             raise RuntimeError("divisor must be not zero")
         if ceil_mode:
             raise NotImplementedError(f"avg_pool{sides}d(): divisor_override with ceil_mode is not in Facula")
-        window = kernel_size ** sides if isinstance(kernel_size, int) else math.prod(kernel_size) ** (sides if len(kernel_size) == 1 else 1)
+        window = (
+            kernel_size**sides
+            if isinstance(kernel_size, int)
+            else math.prod(kernel_size) ** (sides if len(kernel_size) == 1 else 1)
+        )
         return inside(input, kernel_size, stride, padding, False, True) * (window / divisor_override)
+
     run.__name__ = run.__qualname__ = f"avg_pool{sides}d"
     run.__doc__ = inside.__doc__
     return run
@@ -75,6 +85,7 @@ del _n
 
 
 # ---- older names ----
+
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """The older name of interpolate."""
@@ -94,7 +105,10 @@ def upsample_bilinear(input, size=None, scale_factor=None):
 
 # ---- losses ----
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+
+def triplet_margin_with_distance_loss(
+    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+):
     """triplet_margin_loss with a distance of the caller's own."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -110,8 +124,20 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 
 # ---- embedding ----
 
-def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
-                  per_sample_weights=None, include_last_offset=False, padding_idx=None):
+
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
     """Sums, means or largest elements of bags of embeddings: rows of a 2-d input, or pieces of a 1-d one that begin at offsets."""
     if max_norm is not None or scale_grad_by_freq or sparse:
         raise NotImplementedError("embedding_bag(): max_norm, scale_grad_by_freq and sparse are not in Facula")
@@ -119,10 +145,16 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
         raise ValueError("mode has to be one of sum, mean or max")
     if input.dim() == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. "
-                             f"However, found offsets of type {type(offsets)}")
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. "
+                f"However, found offsets of type {type(offsets)}"
+            )
         bags, most = input.size(0), input.size(1)
-        bag = _C.arange(bags, device=input.device).repeat_interleave(most) if most else _C.empty(0, dtype=_C.int64, device=input.device)
+        bag = (
+            _C.arange(bags, device=input.device).repeat_interleave(most)
+            if most
+            else _C.empty(0, dtype=_C.int64, device=input.device)
+        )
         flat = input.reshape(-1)
         per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     elif input.dim() == 1:
@@ -130,7 +162,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
             raise ValueError("offsets has to be a 1D Tensor but got None")
         starts = [*offsets.tolist()] if include_last_offset else [*offsets.tolist(), input.size(0)]
         if starts[0] != 0:
-            raise ValueError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}")
+            raise ValueError(
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got"
+                f" {starts[0]}"
+            )
         sizes = [b - a for a, b in zip(starts, starts[1:])]
         bags = len(sizes)
         bag = _C.tensor([i for i, n in enumerate(sizes) for _ in range(n)], dtype=_C.int64, device=input.device)
@@ -141,18 +176,24 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     width = weight.size(1)
     if per_sample_weights is not None:
         if mode != "sum":
-            raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum'")
+            raise NotImplementedError(
+                "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum'"
+            )
         rows = rows * per_sample_weights.unsqueeze(1)
     if padding_idx is not None:
         kept = (flat != (padding_idx if padding_idx >= 0 else padding_idx + weight.size(0))).nonzero().reshape(-1)
         rows, bag = rows.index_select(0, kept), bag.index_select(0, kept)
     if mode == "max":
         where = bag.unsqueeze(1).expand(rows.size(0), width)
-        return _C.zeros(bags, width, dtype=rows.dtype, device=rows.device).scatter_reduce(0, where, rows, "amax", include_self=False)
+        return _C.zeros(bags, width, dtype=rows.dtype, device=rows.device).scatter_reduce(
+            0, where, rows, "amax", include_self=False
+        )
     total = _C.zeros(bags, width, dtype=rows.dtype, device=rows.device).index_add(0, bag, rows)
     if mode == "sum":
         return total
-    count = _C.zeros(bags, dtype=rows.dtype, device=rows.device).index_add(0, bag, _C.ones(bag.size(0), dtype=rows.dtype, device=rows.device))
+    count = _C.zeros(bags, dtype=rows.dtype, device=rows.device).index_add(
+        0, bag, _C.ones(bag.size(0), dtype=rows.dtype, device=rows.device)
+    )
     return total / _C.clamp_min(count, 1).unsqueeze(1)
 
 
@@ -167,4 +208,6 @@ def pdist(input, p=2.0):
 
 def multi_head_attention_forward(*args, **kwargs):
     """Not in Facula as a function: nn.MultiheadAttention computes it."""
-    raise NotImplementedError("multi_head_attention_forward is not in Facula: make an nn.MultiheadAttention, or use scaled_dot_product_attention")
+    raise NotImplementedError(
+        "multi_head_attention_forward is not in Facula: make an nn.MultiheadAttention, or use scaled_dot_product_attention"
+    )

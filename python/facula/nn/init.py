@@ -1,15 +1,47 @@
 """torch.nn.init: initial values, in place, with PyTorch's draws."""
+
 import math
 import warnings
 
 from .. import _C
 
-__all__ = ["calculate_gain", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "xavier_uniform_", "xavier_normal_",
-           "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_", "uniform", "normal", "constant", "eye", "dirac", "xavier_uniform",
-           "xavier_normal", "kaiming_uniform", "kaiming_normal", "orthogonal", "sparse"]
+__all__ = [
+    "calculate_gain",
+    "uniform_",
+    "normal_",
+    "trunc_normal_",
+    "constant_",
+    "ones_",
+    "zeros_",
+    "eye_",
+    "dirac_",
+    "xavier_uniform_",
+    "xavier_normal_",
+    "kaiming_uniform_",
+    "kaiming_normal_",
+    "orthogonal_",
+    "sparse_",
+    "uniform",
+    "normal",
+    "constant",
+    "eye",
+    "dirac",
+    "xavier_uniform",
+    "xavier_normal",
+    "kaiming_uniform",
+    "kaiming_normal",
+    "orthogonal",
+    "sparse",
+]
 
-_GAINS = {"sigmoid": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4,
-          **{f"conv{t}{n}d": 1 for t in ("", "_transpose") for n in (1, 2, 3)}, "linear": 1}
+_GAINS = {
+    "sigmoid": 1,
+    "tanh": 5.0 / 3,
+    "relu": math.sqrt(2.0),
+    "selu": 3.0 / 4,
+    **{f"conv{t}{n}d": 1 for t in ("", "_transpose") for n in (1, 2, 3)},
+    "linear": 1,
+}
 
 
 def calculate_gain(nonlinearity, param=None):
@@ -21,7 +53,7 @@ def calculate_gain(nonlinearity, param=None):
             slope = param
         else:
             raise ValueError(f"negative_slope {param} not a valid number")
-        return math.sqrt(2.0 / (1 + slope ** 2))
+        return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity not in _GAINS:
         raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
     return _GAINS[nonlinearity]
@@ -69,10 +101,15 @@ def _rejected(tensor, draw):
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """N(mean, std^2) within [a, b]: normal numbers, or, where few of them would lie there, uniform ones, the others rejected."""
+
     def below(x):
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2)
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+            stacklevel=2,
+        )
     low, high = (a - mean) / std, (b - mean) / std
     peak = min(max(0.0, low), high)
 
@@ -83,7 +120,8 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     def uniform():
         x = uniform_(_C.empty_like(tensor), a, b, generator)
         u = uniform_(_C.empty_like(tensor), 0.0, 1.0, generator)
-        return x, u <= _C.exp((peak ** 2 - ((x - mean) / std) ** 2) / 2)
+        return x, u <= _C.exp((peak**2 - ((x - mean) / std) ** 2) / 2)
+
     with _C.no_grad():
         return _rejected(tensor, normal if below(high) - below(low) > 0.3 else uniform)
 
@@ -214,11 +252,24 @@ def _deprecated(name):
     def run(*args, **kwargs):
         warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
+
     run.__name__ = run.__qualname__ = name
     run.__doc__ = f"The older name of {name}_."
     return run
 
 
-for _name in ("uniform", "normal", "constant", "eye", "dirac", "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal", "orthogonal", "sparse"):
+for _name in (
+    "uniform",
+    "normal",
+    "constant",
+    "eye",
+    "dirac",
+    "xavier_uniform",
+    "xavier_normal",
+    "kaiming_uniform",
+    "kaiming_normal",
+    "orthogonal",
+    "sparse",
+):
     globals()[_name] = _deprecated(_name)
 del _name

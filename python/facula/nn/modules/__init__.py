@@ -1,4 +1,5 @@
 """torch.nn.modules: the classes of layers and containers, and the modules (linear, conv, loss ...) that torch keeps them in."""
+
 import importlib.machinery
 import sys
 import types
@@ -19,7 +20,11 @@ from .rnn import *
 from .transformer import *
 
 _attention, _projection = transformer.make_attention(_classes["Linear"], __name__ + ".")
-_more = [lazy.make_all(_classes), others.make_all(places), {"activation": {"MultiheadAttention": _attention}, "linear": {"NonDynamicallyQuantizableLinear": _projection}}]
+_more = [
+    lazy.make_all(_classes),
+    others.make_all(places),
+    {"activation": {"MultiheadAttention": _attention}, "linear": {"NonDynamicallyQuantizableLinear": _projection}},
+]
 for _places in _more:
     for _where, _names in _places.items():
         places.setdefault(_where, {}).update(_names)
@@ -39,5 +44,10 @@ for _where, _names in places.items():
     _place(_where, _names)
     globals().update({n: c for n, c in _names.items() if not n.startswith("_")})
 
-__all__ = ["Module", *container.__all__, *rnn.__all__, *transformer.__all__,
-           *(n for names in places.values() for n in names if not n.startswith("_") and n != "NonDynamicallyQuantizableLinear")]
+__all__ = [
+    "Module",
+    *container.__all__,
+    *rnn.__all__,
+    *transformer.__all__,
+    *(n for names in places.values() for n in names if not n.startswith("_") and n != "NonDynamicallyQuantizableLinear"),
+]

@@ -1,4 +1,5 @@
 """Full backward hooks: functions that hand tensors through, and tell when their gradients come."""
+
 import warnings
 
 from ... import _C
@@ -76,7 +77,9 @@ class Watch:
         if not isinstance(changed, tuple):
             changed = (changed,)
         if len(changed) != len(whole):
-            raise RuntimeError(f"Backward {what}hook returned an invalid number of grad, got {len(changed)}, but expected {len(whole)}")
+            raise RuntimeError(
+                f"Backward {what}hook returned an invalid number of grad, got {len(changed)}, but expected {len(whole)}"
+            )
         return changed
 
     def output_grads(self, grads):
@@ -85,11 +88,19 @@ class Watch:
             whole = self._pick(self.output_places, whole, hook(self.module, whole), "pre ")
         self.grad_output = whole
         if not self.input_places and self.hooks:
-            warnings.warn("Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients. See "
-                          "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.", stacklevel=5)
+            warnings.warn(
+                "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs"
+                " require gradients. See"
+                " https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook"
+                " for more details.",
+                stacklevel=5,
+            )
             for hook in self.hooks:
                 if hook(self.module, (None,) * self.n_inputs, whole) is not None:
-                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
+                    raise RuntimeError(
+                        "Backward hook for Modules where no input requires gradient should always return None or None for all"
+                        " gradients."
+                    )
         return tuple(whole[i] for i in self.output_places)
 
     def input_grads(self, grads):

@@ -1,4 +1,5 @@
 """Containers of modules and parameters."""
+
 import operator
 from collections import OrderedDict
 from itertools import islice
@@ -193,7 +194,9 @@ class ModuleList(Module):
             if i + 1 < len(texts) and texts[i + 1] == text:
                 continue
             count = i - start + 1
-            lines.append(f"({start}): {_add_indent(text, 2)}" if count == 1 else f"({start}-{i}): {count} x {_add_indent(text, 2)}")
+            lines.append(
+                f"({start}): {_add_indent(text, 2)}" if count == 1 else f"({start}-{i}): {count} x {_add_indent(text, 2)}"
+            )
             start = i + 1
         return self._get_name() + "(\n  " + "\n  ".join(lines) + "\n)"
 
@@ -247,7 +250,9 @@ class ModuleDict(Module):
     def update(self, modules):
         """Adds modules from a mapping or from pairs."""
         if not hasattr(modules, "__iter__"):
-            raise TypeError(f"ModuleDict.update should be called with an iterable of key/value pairs, but got {type(modules).__name__}")
+            raise TypeError(
+                f"ModuleDict.update should be called with an iterable of key/value pairs, but got {type(modules).__name__}"
+            )
         if hasattr(modules, "items"):
             for key, module in modules.items():
                 self[key] = module
@@ -344,8 +349,10 @@ class ParameterDict(Module):
 
     def __setitem__(self, key, value):
         if not isinstance(key, str):
-            raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}'). Open an issue on github "
-                            "if you need non-string keys.")
+            raise TypeError(
+                f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}')."
+                " Open an issue on github if you need non-string keys."
+            )
         self._keys[key] = None
         setattr(self, key, _as_parameter(value))
 

@@ -1,4 +1,5 @@
 """Layers that take the size of their input from the first one that they see."""
+
 from ... import _C
 from ..parameter import is_lazy
 
@@ -46,7 +47,12 @@ def make(cls, at, place):
             size = input.shape[at]
             _check_size(self, size)
             args, kwargs = self.__dict__.pop("_lazy_arguments")
-            old = [(entries, name, t) for entries in (self._parameters, self._buffers) for name, t in entries.items() if t is not None]
+            old = [
+                (entries, name, t)
+                for entries in (self._parameters, self._buffers)
+                for name, t in entries.items()
+                if t is not None
+            ]
             device = next((t.device for _, _, t in old), None)
             dtype = next((t.dtype for _, _, t in old if t.dtype.is_floating_point), None)
             wants = {name: t.requires_grad for _, name, t in old}
@@ -74,8 +80,11 @@ def make(cls, at, place):
 def make_all(classes):
     """-> {where: {name: class}}"""
     places = {}
-    dims = {"Linear": -1, **{f"{kind}{n}d": -n - 1 for kind in ("Conv", "ConvTranspose") for n in (1, 2, 3)},
-            **{f"{kind}Norm{n}d": 1 for kind in ("Batch", "Instance") for n in (1, 2, 3)}}
+    dims = {
+        "Linear": -1,
+        **{f"{kind}{n}d": -n - 1 for kind in ("Conv", "ConvTranspose") for n in (1, 2, 3)},
+        **{f"{kind}Norm{n}d": 1 for kind in ("Batch", "Instance") for n in (1, 2, 3)},
+    }
     for name, at in dims.items():
         if name in classes:
             cls = classes[name]

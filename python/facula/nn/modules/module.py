@@ -1,5 +1,6 @@
 """nn.Module: registry, attributes and calls are the library's (facula._C); here stands what is Python by nature: hooks, state dicts,
 moving, copies, printing."""
+
 import copyreg
 import warnings
 from collections import OrderedDict, namedtuple
@@ -9,9 +10,17 @@ from ... import _C
 from ...utils.hooks import RemovableHandle
 from ..parameter import Parameter
 
-__all__ = ["Module", "register_module_forward_pre_hook", "register_module_forward_hook", "register_module_full_backward_pre_hook",
-           "register_module_full_backward_hook", "register_module_backward_hook", "register_module_buffer_registration_hook",
-           "register_module_module_registration_hook", "register_module_parameter_registration_hook"]
+__all__ = [
+    "Module",
+    "register_module_forward_pre_hook",
+    "register_module_forward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
 
 
 class _Entries(_C._EntriesBase, MutableMapping):
@@ -43,6 +52,7 @@ class _Entries(_C._EntriesBase, MutableMapping):
 
     def __deepcopy__(self, memo):
         import copy
+
         return OrderedDict((k, copy.deepcopy(v, memo)) for k, v in self.items())
 
 
@@ -107,7 +117,9 @@ register_module_backward_hook = register_module_full_backward_hook
 
 
 def _no_registration_hooks(hook):
-    raise NotImplementedError("hooks on the registration of parameters, buffers and modules are not in Facula: subclass and override __setattr__")
+    raise NotImplementedError(
+        "hooks on the registration of parameters, buffers and modules are not in Facula: subclass and override __setattr__"
+    )
 
 
 register_module_buffer_registration_hook = _no_registration_hooks
@@ -121,14 +133,13 @@ def _hooks_property(name):
 
     def put(self, value):
         self._set_hooks(name, value)
+
     return property(get, put)
 
 
 def _add_indent(text, n):
     first, *rest = text.split("\n")
     return "\n".join([first] + [" " * n + line for line in rest])
-
-
 
 
 class Module(_C._ModuleBase):
@@ -141,9 +152,19 @@ class Module(_C._ModuleBase):
     _version = 1
     call_super_init = False
 
-    for _name in ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs",
-                  "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
-                  "_load_state_dict_post_hooks"):
+    for _name in (
+        "_forward_hooks",
+        "_forward_hooks_with_kwargs",
+        "_forward_hooks_always_called",
+        "_forward_pre_hooks",
+        "_forward_pre_hooks_with_kwargs",
+        "_backward_hooks",
+        "_backward_pre_hooks",
+        "_state_dict_hooks",
+        "_state_dict_pre_hooks",
+        "_load_state_dict_pre_hooks",
+        "_load_state_dict_post_hooks",
+    ):
         locals()[_name] = _hooks_property(_name)
     del _name
 
@@ -167,10 +188,18 @@ class Module(_C._ModuleBase):
                 if key in called or not (key in _global["always"] or key in (always or {})):
                     continue
                 try:
-                    self._after(hook, key in _global["with_kwargs"] or key in own.get("_forward_hooks_with_kwargs", {}), state["args"], state["kwargs"], None)
+                    self._after(
+                        hook,
+                        key in _global["with_kwargs"] or key in own.get("_forward_hooks_with_kwargs", {}),
+                        state["args"],
+                        state["kwargs"],
+                        None,
+                    )
                 except Exception as e:
-                    warnings.warn(f"{'global ' if key in _global['forward'] else ''}module forward hook with ``always_call=True`` raised an exception that was "
-                                  f"silenced as another error was raised in forward: {e}")
+                    warnings.warn(
+                        f"{'global ' if key in _global['forward'] else ''}module forward hook with ``always_call=True`` raised"
+                        f" an exception that was silenced as another error was raised in forward: {e}"
+                    )
             raise
 
     def _after(self, hook, with_kwargs, args, kwargs, result):
@@ -183,7 +212,9 @@ class Module(_C._ModuleBase):
                 changed = hook(self, args, kwargs)
                 if changed is not None:
                     if not (isinstance(changed, tuple) and len(changed) == 2):
-                        raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                        raise RuntimeError(
+                            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+                        )
                     args, kwargs = changed
             else:
                 changed = hook(self, args)
@@ -196,6 +227,7 @@ class Module(_C._ModuleBase):
         watch = None
         if backward or backward_pre:
             from ._backward import Watch
+
             watch = Watch(self, backward, backward_pre)
             args = watch.inputs(args)
         result = self.forward(*args, **kwargs)
@@ -225,7 +257,9 @@ class Module(_C._ModuleBase):
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
         """hook(module, args, output) after forward; what it gives replaces the output. always_call: after an error too."""
-        return self._register("_forward_hooks", hook, prepend, _forward_hooks_with_kwargs=with_kwargs, _forward_hooks_always_called=always_call)
+        return self._register(
+            "_forward_hooks", hook, prepend, _forward_hooks_with_kwargs=with_kwargs, _forward_hooks_always_called=always_call
+        )
 
     def register_full_backward_hook(self, hook, prepend=False):
         """hook(module, grad_input, grad_output) when gradients by the inputs are there; what it gives replaces grad_input."""
@@ -365,11 +399,13 @@ class Module(_C._ModuleBase):
         def convert(t):
             to = [x for x in (device, dtype if t.is_floating_point() else None) if x is not None]
             return t.to(*to) if to else t
+
         return self._converted(convert)
 
     def to_empty(self, *, device, recurse=True):
         """Moves without the values: memory on the other device is not set."""
         from ... import empty_like
+
         return self._apply(lambda t: empty_like(t, device=device), recurse)
 
     def cuda(self, device=None):
@@ -430,7 +466,7 @@ class Module(_C._ModuleBase):
         """All parameters and persistent buffers by path, sharing memory; keep_vars: the tensors themselves."""
         if args:
             warnings.warn("Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2)
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args):])
+            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -476,19 +512,25 @@ class Module(_C._ModuleBase):
             known = {n for n, t in own if t is not None} | set(self._modules)
             for key in state_dict:
                 if key.startswith(prefix) and key != extra:
-                    first, dot, _ = key[len(prefix):].partition(".")
+                    first, dot, _ = key[len(prefix) :].partition(".")
                     if first not in known or (not dot and first in self._modules):
                         unexpected_keys.append(key)
 
     def _load_one(self, name, tensor, key, given, assign, error_msgs):
         if not isinstance(given, _C.Tensor):
-            error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}')
+            error_msgs.append(
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but'
+                f" received {type(given)}"
+            )
             return
         if tensor.ndim == 0 and given.ndim == 1 and len(given) == 1:  # files of PyTorch before 0.4
             given = given[0]
         lazy = getattr(tensor, "_is_uninitialized", False)
         if not lazy and given.shape != tensor.shape:
-            error_msgs.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {tensor.shape}.")
+            error_msgs.append(
+                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model"
+                f" is {tensor.shape}."
+            )
             return
         try:
             with _C.no_grad():
@@ -500,8 +542,10 @@ class Module(_C._ModuleBase):
                 else:
                     tensor.copy_(given)
         except Exception as e:
-            error_msgs.append(f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.size()} and whose dimensions in the '
-                              f"checkpoint are {given.size()}, an exception occurred : {e.args}.")
+            error_msgs.append(
+                f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.size()} and whose'
+                f" dimensions in the checkpoint are {given.size()}, an exception occurred : {e.args}."
+            )
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
         """Copies tensors by path, converting type and device; strict: missing and unexpected paths are errors, other sizes always.
@@ -526,8 +570,11 @@ class Module(_C._ModuleBase):
             found = _IncompatibleKeys(missing, unexpected)
             for hook in module._hooks_there("_load_state_dict_post_hooks").values():
                 if hook(module, found) is not None:
-                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
-                                         "if incompatible_keys need to be modified, it should be done inplace.")
+                    raise AssertionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                        "if incompatible_keys need to be modified, it should be done inplace."
+                    )
+
         load(self, state_dict, "")
         if strict:
             if unexpected:
@@ -535,7 +582,9 @@ class Module(_C._ModuleBase):
             if missing:
                 errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
         if errors:
-            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(self.__class__.__name__, "\n\t".join(errors)))
+            raise RuntimeError(
+                "Error(s) in loading state_dict for {}:\n\t{}".format(self.__class__.__name__, "\n\t".join(errors))
+            )
         return _IncompatibleKeys(missing, unexpected)
 
     # ---- copies ----
@@ -589,7 +638,9 @@ class Module(_C._ModuleBase):
     def __repr__(self):
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): {_add_indent(repr(module), 2)}" for name, module in self._modules.items()] if self._initialised else []
+        children = (
+            [f"({name}): {_add_indent(repr(module), 2)}" for name, module in self._modules.items()] if self._initialised else []
+        )
         text = self._get_name() + "("
         if lines or children:
             if len(lines) == 1 and not children:
@@ -618,10 +669,14 @@ def _parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, me
         elif isinstance(a, (str, _C.device)) or isinstance(a, int):
             device = a
         else:
-            raise TypeError("to() received an invalid combination of arguments - got (" + ", ".join(type(x).__name__ for x in args) + "), but expected one of:\n"
-                            " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
-                            " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
-                            " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n")
+            raise TypeError(
+                "to() received an invalid combination of arguments - got ("
+                + ", ".join(type(x).__name__ for x in args)
+                + "), but expected one of:\n * (torch.device device = None, torch.dtype dtype = None, bool non_blocking ="
+                " False, bool copy = False, *, torch.memory_format memory_format = None)\n * (torch.dtype dtype, bool"
+                " non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n * (Tensor tensor,"
+                " bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+            )
     if device is not None and not isinstance(device, _C.device):
         device = _C.device(device) if isinstance(device, str) else _C.device("cuda", device)
     return device, dtype

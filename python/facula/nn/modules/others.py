@@ -1,4 +1,5 @@
 """Layers that are a function and a few numbers, and no rows."""
+
 from ... import _C
 from .. import functional, init
 from ..parameter import Parameter
@@ -30,11 +31,34 @@ class PairwiseDistance(Module):
 class EmbeddingBag(Module):
     """EmbeddingBag(num_embeddings, embedding_dim, ..., mode='mean'): sums, means or largest elements of bags of embeddings."""
 
-    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None,
-                 include_last_offset=False, padding_idx=None, device=None, dtype=None):
+    def __init__(
+        self,
+        num_embeddings,
+        embedding_dim,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        mode="mean",
+        sparse=False,
+        _weight=None,
+        include_last_offset=False,
+        padding_idx=None,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
-        self.num_embeddings, self.embedding_dim, self.max_norm, self.norm_type = num_embeddings, embedding_dim, max_norm, norm_type
-        self.scale_grad_by_freq, self.mode, self.sparse, self.include_last_offset = scale_grad_by_freq, mode, sparse, include_last_offset
+        self.num_embeddings, self.embedding_dim, self.max_norm, self.norm_type = (
+            num_embeddings,
+            embedding_dim,
+            max_norm,
+            norm_type,
+        )
+        self.scale_grad_by_freq, self.mode, self.sparse, self.include_last_offset = (
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            include_last_offset,
+        )
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("padding_idx must be within num_embeddings")
@@ -56,8 +80,19 @@ class EmbeddingBag(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     def forward(self, input, offsets=None, per_sample_weights=None):
-        return functional.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse,
-                                        per_sample_weights, self.include_last_offset, self.padding_idx)
+        return functional.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
 
     def extra_repr(self):
         text = f"{self.num_embeddings}, {self.embedding_dim}"
@@ -68,11 +103,23 @@ class EmbeddingBag(Module):
         return text + (f", padding_idx={self.padding_idx}" if self.padding_idx is not None else "")
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
-                        include_last_offset=False, padding_idx=None):
+    def from_pretrained(
+        cls,
+        embeddings,
+        freeze=True,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        mode="mean",
+        sparse=False,
+        include_last_offset=False,
+        padding_idx=None,
+    ):
         """One with given rows; freeze: they are not trained."""
         rows, cols = embeddings.shape
-        bag = cls(rows, cols, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
+        bag = cls(
+            rows, cols, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx
+        )
         bag.weight.requires_grad_(not freeze)
         return bag
 
@@ -91,15 +138,26 @@ def make(_Loss):
             self.margin, self.swap, self.reduction = margin, swap, reduction
 
         def forward(self, anchor, positive, negative):
-            return functional.triplet_margin_with_distance_loss(anchor, positive, negative, distance_function=self.distance_function,
-                                                                margin=self.margin, swap=self.swap, reduction=self.reduction)
+            return functional.triplet_margin_with_distance_loss(
+                anchor,
+                positive,
+                negative,
+                distance_function=self.distance_function,
+                margin=self.margin,
+                swap=self.swap,
+                reduction=self.reduction,
+            )
+
     return {"TripletMarginWithDistanceLoss": TripletMarginWithDistanceLoss}
 
 
 def make_all(places):
     """-> {where: {name: class}}"""
-    result = {"distance": {"CosineSimilarity": CosineSimilarity, "PairwiseDistance": PairwiseDistance}, "sparse": {"EmbeddingBag": EmbeddingBag},
-              "loss": {**make(places["loss"]["_Loss"]), "NLLLoss2d": places["loss"]["NLLLoss"]}}
+    result = {
+        "distance": {"CosineSimilarity": CosineSimilarity, "PairwiseDistance": PairwiseDistance},
+        "sparse": {"EmbeddingBag": EmbeddingBag},
+        "loss": {**make(places["loss"]["_Loss"]), "NLLLoss2d": places["loss"]["NLLLoss"]},
+    }
     for where, names in result.items():
         for cls in names.values():
             cls.__module__ = __name__.rpartition(".")[0] + "." + where

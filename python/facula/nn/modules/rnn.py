@@ -1,4 +1,5 @@
 """RNN, LSTM, GRU and their cells."""
+
 import math
 import numbers
 import warnings
@@ -16,18 +17,45 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 class RNNBase(Module):
     """What RNN, LSTM and GRU share."""
 
-    __constants__ = ["mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size"]
+    __constants__ = [
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "proj_size",
+    ]
 
-    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
-                 device=None, dtype=None):
+    def __init__(
+        self,
+        mode,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         if mode not in _GATES:
             raise ValueError("Unrecognized RNN mode: " + mode)
         if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            )
         if dropout > 0 and num_layers == 1:
-            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
-                          f"but got dropout={dropout} and num_layers={num_layers}", stacklevel=3)
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers"
+                f" greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=3,
+            )
         if not isinstance(hidden_size, int):
             raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
         for name, value in (("hidden_size", hidden_size), ("num_layers", num_layers)):
@@ -37,12 +65,23 @@ class RNNBase(Module):
             raise ValueError("proj_size should be a positive integer or zero to disable projections")
         if proj_size >= hidden_size:
             raise ValueError("proj_size has to be smaller than hidden_size")
-        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
-        self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
+        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = (
+            mode,
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+        )
+        self.batch_first, self.dropout, self.bidirectional, self.proj_size = (
+            batch_first,
+            float(dropout),
+            bidirectional,
+            proj_size,
+        )
         self._flat_weights_names, self._all_weights = [], []
         rows, out = _GATES[mode] * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
-            for suffix in ("", "_reverse")[:2 if bidirectional else 1]:
+            for suffix in ("", "_reverse")[: 2 if bidirectional else 1]:
                 width = input_size if layer == 0 else out * (2 if bidirectional else 1)
                 shapes = {"weight_ih": (rows, width), "weight_hh": (rows, out)}
                 if bias:
@@ -76,7 +115,14 @@ class RNNBase(Module):
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}"
-        for name, usual in (("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0), ("bidirectional", False)):
+        for name, usual in (
+            ("proj_size", 0),
+            ("num_layers", 1),
+            ("bias", True),
+            ("batch_first", False),
+            ("dropout", 0),
+            ("bidirectional", False),
+        ):
             value = getattr(self, name)
             if value != usual:
                 text += f", {name}={value}"
@@ -124,6 +170,7 @@ class RNNBase(Module):
 
     def forward(self, input, hx=None):
         from ..utils.rnn import PackedSequence
+
         packed = input if isinstance(input, PackedSequence) else None
         sizes, single = None, False
         if packed is not None:
@@ -142,8 +189,20 @@ class RNNBase(Module):
                 hx = self._map(hx, self._no_batch if single else self._batch)
         self.check_input(input, sizes)
         h0, c0 = (None, None) if hx is None else self._states(hx, batch)
-        output, *states = _C._rnn(self.mode, input, h0, c0, self._flat_weights, self.num_layers, self.bias, self.batch_first and packed is None,
-                                  self.dropout, self.training, self.bidirectional, sizes)
+        output, *states = _C._rnn(
+            self.mode,
+            input,
+            h0,
+            c0,
+            self._flat_weights,
+            self.num_layers,
+            self.bias,
+            self.batch_first and packed is None,
+            self.dropout,
+            self.training,
+            self.bidirectional,
+            sizes,
+        )
         if packed is not None:
             output = PackedSequence(output, sizes, order, back)
             states = [self.permute_hidden(s, back) for s in states]
@@ -158,13 +217,36 @@ class RNN(RNNBase):
 
     A plain recurrent network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Gives (outputs, last states)."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False,
-                 device=None, dtype=None):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        nonlinearity="tanh",
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        device=None,
+        dtype=None,
+    ):
         if isinstance(nonlinearity, bool):  # the older order, without nonlinearity
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
-        super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+        super().__init__(
+            "RNN_" + nonlinearity.upper(),
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+        )
         self.nonlinearity = nonlinearity
 
 
@@ -173,8 +255,21 @@ class GRU(RNNBase):
 
     A network of gated recurrent units. Gives (outputs, last states)."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
-        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
 
 
 class LSTM(RNNBase):
@@ -182,17 +277,29 @@ class LSTM(RNNBase):
 
     Long short-term memory. Gives (outputs, (last h, last c))."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
-                 device=None, dtype=None):
-        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        )
 
     def _map(self, hx, fn):
         return fn(hx[0]), fn(hx[1])
 
     def _no_batch(self, hx):
         if hx.dim() != 2:
-            raise RuntimeError("For unbatched 2-D input, hx and cx should also be 2-D but got "
-                               f"{hx.dim()}-D tensor")
+            raise RuntimeError(f"For unbatched 2-D input, hx and cx should also be 2-D but got {hx.dim()}-D tensor")
         return hx.unsqueeze(1)
 
     def _batch(self, hx):
@@ -202,7 +309,9 @@ class LSTM(RNNBase):
 
     def _states(self, hx, batch):
         h, c = hx
-        self.check_hidden_size(h, self._states_size(batch, self.proj_size or self.hidden_size), "Expected hidden[0] size {}, got {}")
+        self.check_hidden_size(
+            h, self._states_size(batch, self.proj_size or self.hidden_size), "Expected hidden[0] size {}, got {}"
+        )
         self.check_hidden_size(c, self._states_size(batch, self.hidden_size), "Expected hidden[1] size {}, got {}")
         return h, c
 
@@ -243,9 +352,24 @@ class RNNCellBase(Module):
                 raise ValueError(f"{name}: Expected {what} to be 1D or 2D, got {state.dim()}D instead")
         if single:
             input = input.unsqueeze(0)
-        states = [_C.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device) if s is None else s.unsqueeze(0) if s.dim() == 1 else s
-                  for s in states]
-        result = _C._rnn_cell(mode, input, states[0], states[1] if len(states) == 2 else None, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        states = [
+            (
+                _C.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
+                if s is None
+                else s.unsqueeze(0) if s.dim() == 1 else s
+            )
+            for s in states
+        ]
+        result = _C._rnn_cell(
+            mode,
+            input,
+            states[0],
+            states[1] if len(states) == 2 else None,
+            self.weight_ih,
+            self.weight_hh,
+            self.bias_ih,
+            self.bias_hh,
+        )
         if not single:
             return result
         return tuple(r.squeeze(0) for r in result) if isinstance(result, tuple) else result.squeeze(0)

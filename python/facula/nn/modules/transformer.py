@@ -1,4 +1,5 @@
 """MultiheadAttention and transformers."""
+
 import copy
 
 from ... import _C
@@ -20,10 +21,25 @@ def make_attention(Linear, place):
 
         Attention of several heads: gives (output, weights)."""
 
-        def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False,
-                     device=None, dtype=None):
+        def __init__(
+            self,
+            embed_dim,
+            num_heads,
+            dropout=0.0,
+            bias=True,
+            add_bias_kv=False,
+            add_zero_attn=False,
+            kdim=None,
+            vdim=None,
+            batch_first=False,
+            device=None,
+            dtype=None,
+        ):
             if embed_dim <= 0 or num_heads <= 0:
-                raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead")
+                raise ValueError(
+                    f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads}"
+                    " instead"
+                )
             if embed_dim % num_heads:
                 raise AssertionError("embed_dim must be divisible by num_heads")
             self._make(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first)
@@ -31,7 +47,9 @@ def make_attention(Linear, place):
                 self.to(device=device, dtype=dtype)
 
         def _make(self, embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first):
-            _C._attention_init(self, embed_dim, num_heads, float(dropout), bias, add_bias_kv, add_zero_attn, kdim or 0, vdim or 0, batch_first)
+            _C._attention_init(
+                self, embed_dim, num_heads, float(dropout), bias, add_bias_kv, add_zero_attn, kdim or 0, vdim or 0, batch_first
+            )
             self.embed_dim, self.num_heads, self.head_dim, self.dropout = embed_dim, num_heads, embed_dim // num_heads, dropout
             self.kdim, self.vdim = kdim if kdim is not None else embed_dim, vdim if vdim is not None else embed_dim
             self.add_zero_attn, self.batch_first = add_zero_attn, batch_first
@@ -44,13 +62,34 @@ def make_attention(Linear, place):
         def _restore(self, state, parameters):
             _C._layer_blank(True)
             try:
-                self._make(state["embed_dim"], state["num_heads"], state["dropout"], parameters.get("in_proj_bias") is not None, "bias_k" in parameters,
-                           state["add_zero_attn"], state["kdim"], state["vdim"], state["batch_first"])
+                self._make(
+                    state["embed_dim"],
+                    state["num_heads"],
+                    state["dropout"],
+                    parameters.get("in_proj_bias") is not None,
+                    "bias_k" in parameters,
+                    state["add_zero_attn"],
+                    state["kdim"],
+                    state["vdim"],
+                    state["batch_first"],
+                )
             finally:
                 _C._layer_blank(False)
 
-        def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
-            output, weights = _C._attention_call(self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
+        def forward(
+            self,
+            query,
+            key,
+            value,
+            key_padding_mask=None,
+            need_weights=True,
+            attn_mask=None,
+            average_attn_weights=True,
+            is_causal=False,
+        ):
+            output, weights = _C._attention_call(
+                self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
+            )
             return output, weights
 
     for cls, where in ((MultiheadAttention, "activation"), (NonDynamicallyQuantizableLinear, "linear")):
@@ -60,6 +99,7 @@ def make_attention(Linear, place):
 
 def _modules():
     from .. import modules
+
     return modules
 
 
@@ -81,7 +121,9 @@ def _is_causal(mask, size, said):
         return said
     if mask is None or mask.dim() < 2 or tuple(mask.shape[-2:]) != (size, size):
         return False
-    usual = Transformer.generate_square_subsequent_mask(size, device=mask.device, dtype=mask.dtype if mask.dtype.is_floating_point else None)
+    usual = Transformer.generate_square_subsequent_mask(
+        size, device=mask.device, dtype=mask.dtype if mask.dtype.is_floating_point else None
+    )
     if not mask.dtype.is_floating_point:
         usual = usual != 0
     return _C.equal(mask if mask.dim() == 2 else mask[0], usual) and mask.dim() == 2
@@ -95,11 +137,26 @@ def _float_mask(mask, dtype):
 
 
 class _Layer(Module):
-    def _make(self, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, options, cross):
+    def _make(
+        self,
+        d_model,
+        nhead,
+        dim_feedforward,
+        dropout,
+        activation,
+        layer_norm_eps,
+        batch_first,
+        norm_first,
+        bias,
+        options,
+        cross,
+    ):
         m = _modules()
         self.self_attn = m.MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **options)
         if cross:
-            self.multihead_attn = m.MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **options)
+            self.multihead_attn = m.MultiheadAttention(
+                d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **options
+            )
         self.linear1 = m.Linear(d_model, dim_feedforward, bias=bias, **options)
         self.dropout = m.Dropout(dropout)
         self.linear2 = m.Linear(dim_feedforward, d_model, bias=bias, **options)
@@ -111,7 +168,9 @@ class _Layer(Module):
         self.activation = _activation(activation)
 
     def _attend(self, attention, dropout, x, memory, mask, padding, is_causal):
-        return dropout(attention(x, memory, memory, attn_mask=mask, key_padding_mask=padding, is_causal=is_causal, need_weights=False)[0])
+        return dropout(
+            attention(x, memory, memory, attn_mask=mask, key_padding_mask=padding, is_causal=is_causal, need_weights=False)[0]
+        )
 
     def _feed(self, x, dropout):
         return dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
@@ -123,11 +182,34 @@ class TransformerEncoderLayer(_Layer):
 
     Self-attention and a feed-forward network, each with a residual connection and a normalisation."""
 
-    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=functional.relu, layer_norm_eps=1e-5, batch_first=False,
-                 norm_first=False, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        d_model,
+        nhead,
+        dim_feedforward=2048,
+        dropout=0.1,
+        activation=functional.relu,
+        layer_norm_eps=1e-5,
+        batch_first=False,
+        norm_first=False,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
-        self._make(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
-                   {"device": device, "dtype": dtype}, False)
+        self._make(
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            {"device": device, "dtype": dtype},
+            False,
+        )
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         padding, mask = _float_mask(src_key_padding_mask, src.dtype), _float_mask(src_mask, src.dtype)
@@ -146,14 +228,46 @@ class TransformerDecoderLayer(_Layer):
 
     Self-attention, attention to the encoder's result, and a feed-forward network."""
 
-    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=functional.relu, layer_norm_eps=1e-5, batch_first=False,
-                 norm_first=False, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        d_model,
+        nhead,
+        dim_feedforward=2048,
+        dropout=0.1,
+        activation=functional.relu,
+        layer_norm_eps=1e-5,
+        batch_first=False,
+        norm_first=False,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
-        self._make(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
-                   {"device": device, "dtype": dtype}, True)
+        self._make(
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            {"device": device, "dtype": dtype},
+            True,
+        )
 
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=False,
-                memory_is_causal=False):
+    def forward(
+        self,
+        tgt,
+        memory,
+        tgt_mask=None,
+        memory_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        tgt_is_causal=False,
+        memory_is_causal=False,
+    ):
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         other = (memory_mask, memory_key_padding_mask, memory_is_causal)
         x = tgt
@@ -194,14 +308,31 @@ class TransformerDecoder(Module):
         self.layers = _copies(decoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=None,
-                memory_is_causal=False):
+    def forward(
+        self,
+        tgt,
+        memory,
+        tgt_mask=None,
+        memory_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        tgt_is_causal=None,
+        memory_is_causal=False,
+    ):
         first = self.layers[0] if len(self.layers) else None
         batch_first = bool(getattr(getattr(first, "self_attn", None), "batch_first", False))
         causal = _is_causal(tgt_mask, tgt.size(1 if batch_first and tgt.dim() == 3 else 0), tgt_is_causal)
         for layer in self.layers:
-            tgt = layer(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-                        memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=causal, memory_is_causal=memory_is_causal)
+            tgt = layer(
+                tgt,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=causal,
+                memory_is_causal=memory_is_causal,
+            )
         return tgt if self.norm is None else self.norm(tgt)
 
 
@@ -210,19 +341,42 @@ class Transformer(Module):
 
     An encoder and a decoder: transformer(src, tgt)."""
 
-    def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1,
-                 activation=functional.relu, custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5, batch_first=False, norm_first=False,
-                 bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        d_model=512,
+        nhead=8,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        dim_feedforward=2048,
+        dropout=0.1,
+        activation=functional.relu,
+        custom_encoder=None,
+        custom_decoder=None,
+        layer_norm_eps=1e-5,
+        batch_first=False,
+        norm_first=False,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
         LayerNorm = _modules().LayerNorm
         if custom_encoder is None:
-            layer = TransformerEncoderLayer(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, **options)
-            custom_encoder = TransformerEncoder(layer, num_encoder_layers, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options))
+            layer = TransformerEncoderLayer(
+                d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, **options
+            )
+            custom_encoder = TransformerEncoder(
+                layer, num_encoder_layers, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+            )
         self.encoder = custom_encoder
         if custom_decoder is None:
-            layer = TransformerDecoderLayer(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, **options)
-            custom_decoder = TransformerDecoder(layer, num_decoder_layers, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options))
+            layer = TransformerDecoderLayer(
+                d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, **options
+            )
+            custom_decoder = TransformerDecoder(
+                layer, num_decoder_layers, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+            )
         self.decoder = custom_decoder
         self._reset_parameters()
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
@@ -232,16 +386,36 @@ class Transformer(Module):
             if p.dim() > 1:
                 init.xavier_uniform_(p)
 
-    def forward(self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None, tgt_key_padding_mask=None,
-                memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None, memory_is_causal=False):
+    def forward(
+        self,
+        src,
+        tgt,
+        src_mask=None,
+        tgt_mask=None,
+        memory_mask=None,
+        src_key_padding_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        src_is_causal=None,
+        tgt_is_causal=None,
+        memory_is_causal=False,
+    ):
         batched = src.dim() == 3
         if batched and src.size(0 if self.batch_first else 1) != tgt.size(0 if self.batch_first else 1):
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
-        return self.decoder(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-                            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal)
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
 
     @staticmethod
     def generate_square_subsequent_mask(sz, device=None, dtype=None):

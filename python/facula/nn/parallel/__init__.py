@@ -1,4 +1,5 @@
 """torch.nn.parallel: one model on several devices."""
+
 import copy
 import warnings
 
@@ -45,6 +46,7 @@ def scatter(inputs, target_gpus, dim=0):
         if isinstance(x, dict) and x:
             return [type(x)(parts) for parts in zip(*map(cut, x.items()))]
         return [x for _ in devices]
+
     return cut(inputs)
 
 
@@ -61,7 +63,11 @@ def gather(outputs, target_device, dim=0):
     if isinstance(first, _C.Tensor):
         parts = [o.to(device) for o in outputs]
         if all(o.dim() == 0 for o in parts) and dim == 0:
-            warnings.warn("Was asked to gather along dimension 0, but all input tensors were scalars; will instead unsqueeze and return a vector.", stacklevel=2)
+            warnings.warn(
+                "Was asked to gather along dimension 0, but all input tensors were scalars; will instead unsqueeze and return a"
+                " vector.",
+                stacklevel=2,
+            )
             return _C.stack(parts)
         return _C.cat(parts, dim)
     if first is None:
@@ -78,7 +84,8 @@ _said = False
 class DataParallel(Module):
     """DataParallel(module, device_ids=None, output_device=None, dim=0)
 
-    Cuts the input into pieces, one for each device, and runs a copy of the module on each. device_ids: all accelerators, if not given."""
+    Cuts the input into pieces, one for each device, and runs a copy of the module on each. device_ids: all accelerators, if not given.
+    """
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
         global _said
@@ -90,6 +97,7 @@ class DataParallel(Module):
             return
         if device_ids is None:
             from ... import accelerator
+
             device_ids = list(range(accelerator.device_count()))
         if not device_ids:
             raise RuntimeError("no available devices were found")
@@ -99,7 +107,11 @@ class DataParallel(Module):
         self.output_device = output_device if isinstance(output_device, int) else _C.device(output_device).index or 0
         if len(self.device_ids) > 1 and not _said:
             _said = True
-            warnings.warn("DataParallel runs all devices from one Python thread; PyTorch recommends DistributedDataParallel, which is planned in Facula", stacklevel=2)
+            warnings.warn(
+                "DataParallel runs all devices from one Python thread; PyTorch recommends DistributedDataParallel, which is"
+                " planned in Facula",
+                stacklevel=2,
+            )
         if len(self.device_ids) == 1:
             self.module.to(self._named(self.device_ids[0]))
 
@@ -112,7 +124,10 @@ class DataParallel(Module):
         first = self._named(self.device_ids[0])
         for t in [*self.module.parameters(), *self.module.buffers()]:
             if t.device != first:
-                raise RuntimeError(f"module must have its parameters and buffers on device {first} (device_ids[0]) but found one of them on device: {t.device}")
+                raise RuntimeError(
+                    f"module must have its parameters and buffers on device {first} (device_ids[0]) but found one of them on"
+                    f" device: {t.device}"
+                )
         devices = [self._named(i) for i in self.device_ids]
         pieces = scatter(inputs, devices, self.dim) if inputs else []
         named = scatter(kwargs, devices, self.dim) if kwargs else []
@@ -135,4 +150,7 @@ class DistributedDataParallel(Module):
     """Planned: training over several processes."""
 
     def __init__(self, *args, **kwargs):
-        raise NotImplementedError("DistributedDataParallel is planned; it is not in Facula yet. nn.DataParallel runs on several devices of one process.")
+        raise NotImplementedError(
+            "DistributedDataParallel is planned; it is not in Facula yet. nn.DataParallel runs on several devices of one"
+            " process."
+        )

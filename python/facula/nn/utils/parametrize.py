@@ -1,4 +1,5 @@
 """torch.nn.utils.parametrize: a parameter computed by a module from another one (or several) whenever it is read."""
+
 from contextlib import contextmanager
 
 from ... import _C
@@ -6,7 +7,14 @@ from ..modules.container import ModuleDict, ModuleList
 from ..modules.module import Module
 from ..parameter import Parameter
 
-__all__ = ["cached", "ParametrizationList", "register_parametrization", "is_parametrized", "remove_parametrizations", "type_before_parametrizations"]
+__all__ = [
+    "cached",
+    "ParametrizationList",
+    "register_parametrization",
+    "is_parametrized",
+    "remove_parametrizations",
+    "type_before_parametrizations",
+]
 
 _cached, _cache = 0, {}
 
@@ -85,6 +93,7 @@ def _read(name):
 
     def put(self, value):
         self.parametrizations[name].right_inverse(value)
+
     return property(get, put)
 
 
@@ -93,9 +102,14 @@ def _own_class(module):
     cls = type(module)
 
     def no_state(self):
-        raise RuntimeError("Serialization of parametrized modules is only supported through state_dict(). See: "
-                           "https://pytorch.org/tutorials/beginner/saving_loading_models.html#saving-loading-a-general-checkpoint-for-inference-and-or-resuming-training")
-    module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), {"__module__": cls.__module__, "__getstate__": no_state, "_before": cls})
+        raise RuntimeError(
+            "Serialization of parametrized modules is only supported through state_dict(). See: "
+            "https://pytorch.org/tutorials/beginner/saving_loading_models.html#saving-loading-a-general-checkpoint-for-inference-and-or-resuming-training"
+        )
+
+    module.__class__ = type(
+        f"Parametrized{cls.__name__}", (cls,), {"__module__": cls.__module__, "__getstate__": no_state, "_before": cls}
+    )
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
@@ -105,15 +119,20 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         module.parametrizations[tensor_name].append(parametrization)
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:
-        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'")
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'"
+        )
     original = getattr(module, tensor_name)
     entry = ParametrizationList([parametrization], original, unsafe=unsafe)
     if not unsafe:
         with _C.no_grad():
             result = entry()
         if isinstance(result, _C.Tensor) and result.shape != original.shape:
-            raise ValueError(f"Registering a parametrization may not change the shape of the parametrized tensor. To change the shape of the parametrized tensor, use "
-                             f"unsafe=True. Got: tensor.shape: {original.shape}, parametrized tensor shape: {result.shape}")
+            raise ValueError(
+                "Registering a parametrization may not change the shape of the parametrized tensor. To change the shape of the"
+                f" parametrized tensor, use unsafe=True. Got: tensor.shape: {original.shape}, parametrized tensor shape:"
+                f" {result.shape}"
+            )
     delattr(module, tensor_name)
     if not is_parametrized(module):
         _own_class(module)
@@ -145,7 +164,10 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
         else:
             original = Parameter(value)
     elif not entry.is_tensor:
-        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors.")
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of"
+            " tensors."
+        )
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
     if not len(module.parametrizations):

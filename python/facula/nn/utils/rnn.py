@@ -1,13 +1,24 @@
 """torch.nn.utils.rnn: sequences of different lengths, packed and padded."""
+
 import warnings
 from collections import namedtuple
 
 from ... import _C
 
-__all__ = ["PackedSequence", "invert_permutation", "pack_padded_sequence", "pad_packed_sequence", "pad_sequence", "unpad_sequence", "pack_sequence",
-           "unpack_sequence"]
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpad_sequence",
+    "pack_sequence",
+    "unpack_sequence",
+]
 
-_Packed = namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"], defaults=(None, None, None))
+_Packed = namedtuple(
+    "PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"], defaults=(None, None, None)
+)
 
 
 def invert_permutation(permutation):
@@ -29,8 +40,10 @@ class PackedSequence(_Packed):
                 raise AssertionError("Expected data to be a tuple of (data, batch_sizes) when batch_sizes is not provided")
             data, batch_sizes = data
         elif batch_sizes.device.type != "cpu":
-            raise ValueError("batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. They should be instantiated by "
-                             "functions like pack_sequence and pack_padded_sequences in nn.utils.rnn.")
+            raise ValueError(
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. They should"
+                " be instantiated by functions like pack_sequence and pack_padded_sequences in nn.utils.rnn."
+            )
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def pin_memory(self):
@@ -97,8 +110,10 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
     """The padded sequences of a packed one, and their lengths."""
     if total_length is not None and total_length < sequence.batch_sizes.size(0):
-        raise ValueError("Expected total_length to be at least the length of the longest sequence in input, but got "
-                         f"total_length={total_length} and max sequence length being {sequence.batch_sizes.size(0)}")
+        raise ValueError(
+            "Expected total_length to be at least the length of the longest sequence in input, but got "
+            f"total_length={total_length} and max sequence length being {sequence.batch_sizes.size(0)}"
+        )
     return _C._pad_packed_sequence(*sequence, batch_first, padding_value, total_length)
 
 
@@ -113,7 +128,7 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
     """The sequences without their padding."""
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    return [row[:int(n)] for row, n in zip(padded_sequences, lengths)]
+    return [row[: int(n)] for row, n in zip(padded_sequences, lengths)]
 
 
 def pack_sequence(sequences, enforce_sorted=True):
