@@ -1,5 +1,5 @@
-/* torch.nn for Python: what its files share. A module is one object for both languages, as a tensor is: the registry in C is the truth,
- * and each entry stands in the instance's dict too, so that self.fc1 costs what any attribute costs. */
+/* torch.nn for Python: what its files share. A module is one object for both languages, as a tensor is: the registry in C is the
+ * truth, and each entry stands in the instance's dict too, so that self.fc1 costs what any attribute costs. */
 #ifndef FAPY_NN_H
 #define FAPY_NN_H
 
@@ -12,10 +12,13 @@ enum { FAPY_HELD_SLOTS = 8 };
 extern PyTypeObject fapy_ModuleBase;
 extern const fa_module_type fapy_python_module; /* of modules whose forward is Python's */
 static inline bool fapy_module_check(PyObject *o) { return PyType_IsSubtype(Py_TYPE(o), &fapy_ModuleBase); }
-static inline bool fapy_parameter_check(PyObject *o) { return Py_TYPE(o) == &fapy_Parameter || PyType_IsSubtype(Py_TYPE(o), &fapy_Parameter); }
+static inline bool fapy_parameter_check(PyObject *o)
+{
+    return Py_TYPE(o) == &fapy_Parameter || PyType_IsSubtype(Py_TYPE(o), &fapy_Parameter);
+}
 PyObject *fapy_typename(PyObject *o);           /* "torch.FloatTensor", "int": as torch names what it found */
 fai_entry *fapy_entry(fa_module *m, PyObject *name); /* NULL without an exception: there is none */
-bool fapy_set_entry(PyObject *module, PyObject *name, fai_entry_kind kind, bool persistent, PyObject *value); /* value may be None */
+bool fapy_set_entry(PyObject *module, PyObject *name, fai_entry_kind kind, bool persistent, PyObject *value); /* or None */
 bool fapy_unset_entry(PyObject *module, PyObject *name);
 bool fapy_initialised(PyObject *module, const char *what); /* else the exception: Module.__init__ was not called */
 
@@ -35,7 +38,10 @@ int fapy_layer_attribute(PyObject *module, PyObject *name, PyObject *value); /* 
 typedef enum fapy_layer_how {
     FAPY_ARGUMENT,  /* an argument of the row */
     FAPY_OTHER,     /* only an attribute; not its default: forward goes another way */
-    FAPY_INPLACE, FAPY_LEGACY /* size_average, reduce */, FAPY_DROP /* an entry that False leaves out */, FAPY_DEVICE_OF, FAPY_DTYPE_OF,
+    FAPY_INPLACE,
+    FAPY_LEGACY,    /* size_average, reduce */
+    FAPY_DROP,      /* an entry that False leaves out */
+    FAPY_DEVICE_OF, FAPY_DTYPE_OF,
     FAPY_KEPT       /* only an attribute */
 } fapy_layer_how;
 typedef struct fapy_layer_parameter {

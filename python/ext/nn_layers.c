@@ -445,9 +445,8 @@ static bool add_part(PyObject *self, PyObject **text, const char *at, const char
         snprintf(name, sizeof name, "%.*s", (int)(close - open - 1), open + 1);
         PyObject *value = PyObject_GetAttrString(self, name), *shown = NULL;
         if (!value) return false;
-        const bool flag =
-            fapy_tensor_check(value) ||
-            (Py_IsNone(value) && fapy_entry(M(self), PyUnicode_InternFromString(name))); /* of an entry: is it there? */
+        /* of an entry: is it there? */
+        const bool flag = fapy_tensor_check(value) || (Py_IsNone(value) && fai_find_entry(M(self), name, strlen(name)));
         shown = flag ? PyUnicode_FromString(Py_IsNone(value) ? "False" : "True") : PyObject_Str(value);
         Py_DECREF(value);
         if (!shown || !add_text(text, PyUnicode_FromStringAndSize(at, open - at)) || !add_text(text, shown)) return false;
