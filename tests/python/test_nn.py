@@ -309,6 +309,14 @@ class Calls(unittest.TestCase):
         Own.__call__ = lambda self, x: "called"
         self.assertEqual(net(torch.ones(1, 3)), "called")
 
+    def test_ways_of_attention_are_names(self):
+        q = torch.ones(1, 1, 2, 4)
+        with nn.attention.sdpa_kernel([nn.attention.SDPBackend.MATH]):
+            self.assertEqual(F.scaled_dot_product_attention(q, q, q).shape, (1, 1, 2, 4))
+        with self.assertRaises(TypeError):
+            with nn.attention.sdpa_kernel("math"):
+                pass
+
     def test_random_numbers_are_left_alone(self):
         net = nn.Sequential(nn.Linear(3, 4), nn.MultiheadAttention(4, 2), nn.BatchNorm1d(4))
         state = torch.get_rng_state()

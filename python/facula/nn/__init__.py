@@ -15,4 +15,4 @@ def factory_kwargs(kwargs):
 
 from .. import _missing
 
-__getattr__ = _missing.attribute_of(__name__)
+__getattr__ = _missing.attribute_of(__name__, ("attention",))
