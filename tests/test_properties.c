@@ -93,7 +93,7 @@ static void rows_of_views(void **state) {
 /* Products sum in an order that may depend on the layout. */
 static bool is_product(const char *op) {
     static const char *const names[] = {"gemm",  "matmul", "mm",          "bmm",    "mv",           "dot",
-                                        "addmm", "linear", "linear_relu", "conv2d", "conv2d_input", "conv2d_weight"};
+                                        "addmm", "linear", "linear_relu", "conv2d", "conv2d_input", "conv2d_weight", "einsum"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(op, names[i])) return true;
     return false;
