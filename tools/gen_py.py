@@ -8,6 +8,7 @@ import os
 import re
 
 import gen_ops
+import py_docs
 import rows
 from rows import RowError
 
@@ -25,6 +26,7 @@ OPTIONS = "dtype: dtype = None, layout: obj = None, device: device = None, pin_m
 MACROS = {"$options": f"*, out: obj = None, {OPTIONS}", "$random": f"*, generator: obj = None, out: obj = None, {OPTIONS}",
           "$like": f"*, {OPTIONS}, memory_format: obj = None", "$out": "out: obj = None"}
 HIDDEN = ("_element",)  # rows that are parts of others
+DOCS = py_docs.Docs()
 
 
 class Parameter:
@@ -78,6 +80,7 @@ class Function:
         if self.row and self.row not in elementwise:
             raise RowError(f"{self.at}: {self.row!r} is no elementwise row")
         self.elementwise = elementwise.get(self.row)
+        self.described = elementwise.get(self.row or self.name)  # whose types and errors help() tells
         self.doc = row["doc"] or docs.get(self.row or self.name, "")
         if not self.doc:
             raise RowError(f"{self.at}: {self.name} needs a doc: no row has that name")
@@ -94,11 +97,15 @@ class Function:
             keyword = keyword or p.varargs
         return ", ".join(out)
 
-    def docstring(self, name, method):
+    def docstring(self, name, kind, in_place):
+        """kind: function, method or nn."""
         text = self.signature
-        if method:
+        if kind == "method":  # methods of PyTorch have no out
+            text = re.sub(r"(, \*)?, out=None$", "", text)
             text = text.partition(", ")[2] if ", " in text else ""
-        return f"{name}({text})\\n--\\n\\n{self.doc}".replace('"', '\\"')
+        full = {"function": "torch.", "method": "Tensor.", "nn": "F."}[kind] + name
+        first = self.doc if not in_place or "in place" in self.doc else self.doc.rstrip(".") + ", in place."
+        return py_docs.c_text(f"{name}({text})\n--\n\n" + DOCS.text(self, full, first))
 
     def has(self, name):
         return next((i for i, p in enumerate(self.parameters) if p.name == name), None)
@@ -207,14 +214,14 @@ class Function:
         return (f"static const fapy_parameter parameters_{self.id}[] = {{{entries}}};\n"
                 f'static const fapy_signature signature_{self.id} = {{"{self.name}", {len(self.parameters)}, parameters_{self.id}}};\n')
 
-    def entry(self, kind, name, method, in_place=False):
+    def entry(self, kind, name, in_place=False):
+        """kind: function, method or nn (torch.nn.functional)."""
+        method = kind == "method"
         own = self.id + ("_in_place" if in_place else "")
         one = method and len(self.parameters) == 1
-        function, flags = f"{kind}_{own}", "METH_NOARGS" if one else "METH_FASTCALL | METH_KEYWORDS"
+        function, flags = f"{'method' if method else 'function'}_{own}", "METH_NOARGS" if one else "METH_FASTCALL | METH_KEYWORDS"
         cast = function if one else f"(PyCFunction)(void (*)(void)){function}"
-        doc = self.docstring(name, method)
-        if in_place:
-            doc = doc[:-1] + ", in place."
+        doc = self.docstring(name, kind, in_place)
         return f'    {{"{name}", {cast}, {flags}, "{doc}"}},\n'
 
     def stub(self, name, method, in_place=False):
@@ -266,16 +273,19 @@ def source(functions):
             out.append(f.code(in_place=True))
         for name in f.names:
             if "f" in f.where:
-                tables["fapy_functions"].append(f.entry("function", name, False))
+                tables["fapy_functions"].append(f.entry("function", name))
             if "n" in f.where:
-                tables["fapy_nn_functions"].append(f.entry("function", name, False))
+                tables["fapy_nn_functions"].append(f.entry("nn", name))
             if "m" in f.where:
-                tables["fapy_methods"].append(f.entry("method", name, True))
+                tables["fapy_methods"].append(f.entry("method", name))
             if "i" in f.where:
-                tables["fapy_methods"].append(f.entry("method", name + "_", True, in_place=True))
+                tables["fapy_methods"].append(f.entry("method", name + "_", in_place=True))
                 if "f" in f.where and len(f.parameters) == 1:
                     continue
         out.append("\n")
+    made = {prefix + e[1] for prefix, table in (("torch.", "fapy_functions"), ("Tensor.", "fapy_methods"), ("F.", "fapy_nn_functions"))
+            for e in (entry.split('"') for entry in tables[table])}
+    out.append(py_docs.hand_written(DOCS, made))
     for name, entries in tables.items():
         out.append(f"PyMethodDef {name}[] = {{\n{''.join(entries)}    {{0}}}};\n\n")
     return "".join(out)

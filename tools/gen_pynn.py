@@ -10,6 +10,7 @@ import re
 
 import gen_nn
 import gen_ops
+import py_docs
 import rows
 from rows import RowError
 
@@ -17,6 +18,7 @@ HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 COLUMNS = "name where bases signature inputs repr".split()
 HOW = {"other": "FAPY_OTHER", "kept": "FAPY_KEPT", "drop": "FAPY_DROP"}
 NO_ROW = {"inplace": ("FAPY_INPLACE", "False"), "size_average": ("FAPY_LEGACY", "None"), "reduce": ("FAPY_LEGACY", "None")}
+EXAMPLES = py_docs.load_examples()
 INPUTS = ("input", "input, target", "input, target, other")
 
 
@@ -74,7 +76,8 @@ class Face:
             if i == self.positional:
                 parts.append("*")
             parts.append(name if initial is None else f"{name}={initial}")
-        return f"{self.layer.name}({', '.join(parts)})\\n\\n{self.layer.doc}".replace('"', '\\"')
+        words = [f"{self.layer.name}({', '.join(parts)})", self.layer.doc, EXAMPLES.get("nn." + self.layer.name, "")]
+        return py_docs.c_text("\n\n".join(w for w in words if w))
 
     def table(self):
         if not self.parameters:

@@ -43,6 +43,22 @@ bool fapy_seam_set_up(void)
     return true;
 }
 
+/* ---- help ---- */
+
+/* doc with the example of prefix + name behind it; what is made lives as long as the process. */
+const char *fapy_with_example(const char *prefix, const char *name, const char *doc)
+{
+    const size_t length = strlen(prefix);
+    for (const fapy_example *e = fapy_examples; doc && e->name; e++) {
+        if (strncmp(e->name, prefix, length) || strcmp(e->name + length, name)) continue;
+        const size_t room = strlen(doc) + strlen(e->text) + 3;
+        char *both = malloc(room);
+        if (both) snprintf(both, room, "%s\n\n%s", doc, e->text);
+        return both ? both : doc;
+    }
+    return doc;
+}
+
 /* ---- results ---- */
 
 void fapy_sweep(uint32_t mark)

@@ -131,7 +131,10 @@ fa_tensor *fapy_from_buffer(PyObject *o); /* shares the memory of an array; NULL
 extern PyMethodDef fapy_serialize_functions[]; /* serialize.c: checkpoints and other files */
 bool fapy_optim_set_up(PyObject *module);      /* optim.c */
 
-/* ---- generated from python/torch.tab and the tables of rows ---- */
+/* ---- generated from python/torch.tab, python/examples.tab and the tables of rows ---- */
+typedef struct fapy_example { const char *name, *text; } fapy_example;
+extern const fapy_example fapy_examples[]; /* of functions and methods written by hand: "torch.tensor", "Tensor.size" */
+const char *fapy_with_example(const char *prefix, const char *name, const char *doc);
 extern PyMethodDef fapy_functions[], fapy_methods[], fapy_nn_functions[];
 
 #endif

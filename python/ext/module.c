@@ -3,6 +3,7 @@
 
 static bool add_functions(PyObject *module, PyMethodDef *functions)
 {
+    for (PyMethodDef *m = functions; functions != fapy_functions && m->ml_name; m++) m->ml_doc = fapy_with_example("torch.", m->ml_name, m->ml_doc);
     return PyModule_AddFunctions(module, functions) == 0;
 }
 

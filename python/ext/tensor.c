@@ -495,7 +495,11 @@ static PyMethodDef *join_methods(void)
         for (PyMethodDef *m = parts[p]; m->ml_name; m++) n++;
     PyMethodDef *all = calloc(n, sizeof *all);
     for (size_t p = 0; all && p < sizeof parts / sizeof *parts; p++)
-        for (PyMethodDef *m = parts[p]; m->ml_name; m++) all[at++] = *m;
+        for (PyMethodDef *m = parts[p]; m->ml_name; m++) {
+            all[at] = *m;
+            if (parts[p] != fapy_methods) all[at].ml_doc = fapy_with_example("Tensor.", m->ml_name, m->ml_doc);
+            at++;
+        }
     return all;
 }
 
@@ -509,6 +513,7 @@ static const char *qualified(const char *name)
 bool fapy_tensor_set_up(PyObject *module)
 {
     fapy_Tensor.tp_methods = join_methods();
+    for (PyGetSetDef *a = attributes; a->name; a++) a->doc = fapy_with_example("Tensor.", a->name, a->doc);
     fapy_Tensor.tp_name = qualified("Tensor"), fapy_Parameter.tp_name = qualified("nn.parameter.Parameter");
     fapy_Tensor.tp_init = fapy_Parameter.tp_init = no_init;
     if (!fapy_Tensor.tp_methods || !fapy_Tensor.tp_name || !fapy_Parameter.tp_name) return PyErr_NoMemory(), false;

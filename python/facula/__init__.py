@@ -21,7 +21,12 @@ globals().update(_types.old_types(_C._names, "cpu"))
 def manual_seed(seed):
     """manual_seed(seed) -> Generator
 
-    Starts the random numbers of every device anew; returns the CPU's generator."""
+    Starts the random numbers of every device anew; returns the CPU's generator.
+
+    >>> generator = torch.manual_seed(0)
+    >>> torch.rand(2)
+    tensor([0.4963, 0.7682])
+    """
     _C._manual_seed(seed)
     return _C._default_generator(None)
 
@@ -29,35 +34,60 @@ def manual_seed(seed):
 def seed():
     """seed() -> int
 
-    Seeds the CPU's random numbers from the system's randomness."""
+    Seeds the CPU's random numbers from the system's randomness.
+
+    >>> torch.seed() == torch.initial_seed()
+    True
+    """
     return _C._default_generator(None).seed()
 
 
 def initial_seed():
     """initial_seed() -> int
 
-    The seed that the CPU's random numbers started from."""
+    The seed that the CPU's random numbers started from.
+
+    >>> torch.manual_seed(3) is not None
+    True
+    >>> torch.initial_seed()
+    3
+    """
     return _C._default_generator(None).initial_seed()
 
 
 def get_rng_state():
     """get_rng_state() -> Tensor
 
-    All that further random numbers of the CPU depend on."""
+    All that further random numbers of the CPU depend on.
+
+    >>> torch.get_rng_state().shape
+    torch.Size([5056])
+    """
     return _C._default_generator(None).get_state()
 
 
 def set_rng_state(new_state):
     """set_rng_state(new_state)
 
-    Goes on from what get_rng_state gave."""
+    Goes on from what get_rng_state gave.
+
+    >>> state = torch.get_rng_state()
+    >>> first = torch.rand(2)
+    >>> torch.set_rng_state(state)
+    >>> torch.equal(first, torch.rand(2))
+    True
+    """
     _C._default_generator(None).set_state(new_state)
 
 
 def is_tensor(obj):
     """is_tensor(obj) -> bool
 
-    Whether obj is a Tensor."""
+    Whether obj is a Tensor.
+
+    >>> torch.is_tensor([1.])
+    False
+    """
     return isinstance(obj, Tensor)
 
 
@@ -71,49 +101,77 @@ def _tensor(name, input):
 def is_floating_point(input):
     """is_floating_point(input) -> bool
 
-    Whether the elements are floating-point numbers."""
+    Whether the elements are floating-point numbers.
+
+    >>> torch.is_floating_point(torch.tensor([1]))
+    False
+    """
     return _tensor("is_floating_point", input).is_floating_point()
 
 
 def is_complex(input):
     """is_complex(input) -> bool
 
-    False: Facula has no complex numbers."""
+    False: Facula has no complex numbers.
+
+    >>> torch.is_complex(torch.ones(2))
+    False
+    """
     return _tensor("is_complex", input).is_complex()
 
 
 def is_nonzero(input):
     """is_nonzero(input) -> bool
 
-    Whether the only element is not zero."""
+    Whether the only element is not zero.
+
+    >>> torch.is_nonzero(torch.tensor([2.]))
+    True
+    """
     return _builtins.bool(_tensor("is_nonzero", input))
 
 
 def numel(input):
     """numel(input) -> int
 
-    The number of elements."""
+    The number of elements.
+
+    >>> torch.numel(torch.ones(2, 3))
+    6
+    """
     return _tensor("numel", input).numel()
 
 
 def typename(obj):
     """typename(obj) -> str
 
-    The name of a tensor's type, or of an object's class."""
+    The name of a tensor's type, or of an object's class.
+
+    >>> torch.typename(torch.ones(2))
+    'torch.FloatTensor'
+    """
     return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"
 
 
 def get_device(input):
     """get_device(input) -> int
 
-    The number of the tensor's device, -1 for the CPU."""
+    The number of the tensor's device, -1 for the CPU.
+
+    >>> torch.get_device(torch.ones(2))
+    -1
+    """
     return _tensor("get_device", input).get_device()
 
 
 def scalar_tensor(value, **options):
     """scalar_tensor(value, *, dtype=None, device=None, requires_grad=False) -> Tensor
 
-    A 0-dimensional tensor; a float by default."""
+    A 0-dimensional tensor; a float by default.
+
+    >>> torch.scalar_tensor(2)
+    tensor(2.)
+    """
     options.setdefault("dtype", get_default_dtype())
     return tensor(value, **options)
 
@@ -121,7 +179,11 @@ def scalar_tensor(value, **options):
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False) -> Tensor
 
-    A tensor of obj, sharing its memory where that is possible and copy is not True."""
+    A tensor of obj, sharing its memory where that is possible and copy is not True.
+
+    >>> torch.asarray([1., 2.])
+    tensor([1., 2.])
+    """
     result = tensor(obj, dtype=dtype, device=device) if copy and not is_tensor(obj) else as_tensor(obj, dtype=dtype, device=device)
     if copy and result is obj:
         result = result.clone()
@@ -131,14 +193,21 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
 def logspace(start, end, steps, base=10.0, **options):
     """logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False) -> Tensor
 
-    steps powers of base, with exponents from start to end."""
+    steps powers of base, with exponents from start to end.
+
+    >>> torch.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
     return pow(base, linspace(start, end, steps, **options))
 
 
 def set_default_tensor_type(t):
     """set_default_tensor_type(t)
 
-    The old way to set the default dtype and device."""
+    The old way to set the default dtype and device.
+
+    >>> torch.set_default_tensor_type('torch.FloatTensor')
+    """
     import warnings
     warnings.warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and torch.set_default_device() "
                   "as alternatives.")
@@ -155,7 +224,13 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     """set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None)
 
     How tensors are printed: digits, from how many elements on they are shortened, how many are shown at each edge, width of a line;
-    profile "default", "short" or "full"; sci_mode True or False instead of by need."""
+    profile "default", "short" or "full"; sci_mode True or False instead of by need.
+
+    >>> torch.set_printoptions(precision=2)
+    >>> torch.tensor([1.23456])
+    tensor([1.23])
+    >>> torch.set_printoptions(profile='default')
+    """
     options = _print_options
     if profile in _print_profiles:
         options.update(zip(("precision", "threshold", "edgeitems", "linewidth"), _print_profiles[profile]), sci_mode=None)
@@ -169,7 +244,11 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
 def get_float32_matmul_precision():
     """get_float32_matmul_precision() -> str
 
-    "highest": float32 products are computed in float32."""
+    "highest": float32 products are computed in float32.
+
+    >>> torch.get_float32_matmul_precision()
+    'highest'
+    """
     return _matmul_precision
 
 
@@ -179,7 +258,10 @@ _matmul_precision = "highest"
 def set_float32_matmul_precision(precision):
     """set_float32_matmul_precision(precision)
 
-    "highest", "high" or "medium": noted; Facula computes float32 products in float32 always."""
+    "highest", "high" or "medium": noted; Facula computes float32 products in float32 always.
+
+    >>> torch.set_float32_matmul_precision('highest')
+    """
     global _matmul_precision
     _matmul_precision = precision
 
@@ -190,7 +272,10 @@ _deterministic = False
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """use_deterministic_algorithms(mode, *, warn_only=False)
 
-    Noted; Facula's results are the same in every run anyway."""
+    Noted; Facula's results are the same in every run anyway.
+
+    >>> torch.use_deterministic_algorithms(False)
+    """
     global _deterministic
     _deterministic = mode
 
@@ -198,14 +283,22 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
 def are_deterministic_algorithms_enabled():
     """are_deterministic_algorithms_enabled() -> bool
 
-    What use_deterministic_algorithms was given."""
+    What use_deterministic_algorithms was given.
+
+    >>> torch.are_deterministic_algorithms_enabled()
+    False
+    """
     return _deterministic
 
 
 def get_num_interop_threads():
     """get_num_interop_threads() -> int
 
-    1: operations are not run beside one another."""
+    1: operations are not run beside one another.
+
+    >>> torch.get_num_interop_threads() > 0
+    True
+    """
     return 1
 
 
@@ -218,7 +311,11 @@ def set_num_interop_threads(n):
 def broadcast_shapes(*shapes):
     """broadcast_shapes(*shapes) -> Size
 
-    The shape that tensors of these shapes broadcast to."""
+    The shape that tensors of these shapes broadcast to.
+
+    >>> torch.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
     shapes = [(s,) if isinstance(s, _builtins.int) else tuple(s) for s in shapes]
     result = [1] * _builtins.max(_builtins.map(len, shapes), default=0)
     for i, shape in enumerate(shapes):
@@ -235,7 +332,11 @@ def broadcast_shapes(*shapes):
 def get_device_module(device=None):
     """get_device_module(device=None) -> module
 
-    torch.cuda for a CUDA device, and so on."""
+    torch.cuda for a CUDA device, and so on.
+
+    >>> torch.get_device_module('cpu').__name__
+    'torch.cpu'
+    """
     from importlib import import_module
     kind = (_C._accelerator() or _C.device("cpu")).type if device is None else _C.device(device).type
     return import_module(f"{__name__}.{kind}")

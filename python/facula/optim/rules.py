@@ -310,7 +310,7 @@ class NAdam(RowOptimizer):
         >>> (w * 3).sum().backward()
         >>> optimizer.step()
         >>> w
-        tensor([0.8390], requires_grad=True)
+        tensor([0.8944], requires_grad=True)
     """
 
     _row = "NAdam"

@@ -1,0 +1,119 @@
+"""Help: every public name says what it is, and shows an example whose printed result is PyTorch's (python/examples.tab). Stubs name all."""
+import ast
+import contextlib
+import doctest
+import importlib
+import inspect
+import os
+import pkgutil
+import tempfile
+import types
+import unittest
+import warnings
+
+import examples
+import facula
+import facula.nn  # noqa: F401
+import facula.nn.functional as F
+import facula.optim.lr_scheduler
+import facula.utils.data
+
+HOME = os.path.dirname(os.path.abspath(facula.__file__))
+# Names that say enough by what they are: types of elements, constants, modules, and bases that nobody calls.
+NO_EXAMPLE = {"Node", "FunctionCtx", "AcceleratorError", "OutOfMemoryError", "dtype", "layout", "memory_format", "load_ipython_extension", "compile",
+              "builtins_int", "bool_"}
+
+
+def public(module, own_only=False):
+    """(name, object) of functions and classes."""
+    names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
+    for name in sorted(names):
+        value = getattr(module, name)
+        if isinstance(value, types.ModuleType) or not (callable(value) or inspect.isclass(value)):
+            continue
+        if own_only and not getattr(value, "__module__", "").startswith(("facula", "torch")):
+            continue
+        yield name, value
+
+
+def modules():
+    """All modules of the package that can be imported here."""
+    yield facula
+    for found in pkgutil.walk_packages([HOME], "facula."):
+        if "._on_path" in found.name or found.name.endswith("__main__"):
+            continue
+        with contextlib.suppress(ImportError):
+            yield importlib.import_module(found.name)
+
+
+def own(value):
+    """Not something of Python's that a module has imported."""
+    return not isinstance(value, types.ModuleType) and (getattr(value, "__module__", None) or "facula").startswith(("facula", "torch"))
+
+
+def docstrings():
+    """(where, text) of all docstrings with examples, each once."""
+    seen = set()
+    for module in modules():
+        owners = [module] + [v for _, v in inspect.getmembers(module, inspect.isclass) if (v.__module__ or "").startswith(("facula", "torch"))]
+        if module is facula:
+            owners.append(facula._C._nn)
+        for owner in owners:
+            for name in [None, *vars(owner)]:
+                value = owner if name is None else inspect.getattr_static(owner, name)
+                text = value.__doc__ if own(value) else None
+                if isinstance(text, str) and ">>> " in text and text not in seen:
+                    seen.add(text)
+                    yield f"{getattr(owner, '__module__', '')}.{owner.__name__}.{name}", text
+
+
+class Docstrings(unittest.TestCase):
+    def missing(self, names, wanted):
+        return [n for n, value in names if n not in NO_EXAMPLE and wanted not in (inspect.getdoc(value) or "")]
+
+    def test_functions_and_classes_have_help(self):
+        for module in (facula, F, facula.nn, facula.optim, facula.optim.lr_scheduler, facula.utils.data, facula.autograd, facula.random):
+            self.assertEqual([n for n, v in public(module, True) if len((inspect.getdoc(v) or "").split()) < 3], [], module.__name__)
+
+    def test_functions_of_c_have_examples(self):
+        for module in (facula, F):
+            made = [(n, v) for n, v in public(module) if isinstance(v, types.BuiltinFunctionType)]
+            self.assertGreater(len(made), 60)
+            self.assertEqual(self.missing(made, ">>> "), [], module.__name__)
+
+    def test_functions_of_torch_have_examples(self):
+        self.assertEqual(self.missing([(n, v) for n, v in public(facula, True) if inspect.isfunction(v)], ">>> "), [])
+        self.assertEqual(self.missing([(n, v) for n, v in public(F, True) if inspect.isfunction(v)], ">>> "), [])
+
+    def test_methods_have_help_and_examples(self):
+        made = [(n, inspect.getattr_static(facula.Tensor, n)) for n in dir(facula.Tensor) if not n.startswith("_")]
+        self.assertEqual(self.missing(made, ">>> "), [])
+
+    def test_signatures_are_seen(self):
+        """help() and editors get a signature from the first line."""
+        for owner in (facula._C, facula._C._nn, facula.Tensor):
+            for name in dir(owner):
+                value = getattr(owner, name)
+                if not name.startswith("_") and isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType)):
+                    with self.subTest(name=name):
+                        self.assertIn("(", str(inspect.signature(value)))
+
+    def test_examples_print_what_pytorch_prints(self):
+        before = os.getcwd()
+        found, wrong = 0, []
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            os.chdir(folder)
+            try:
+                for where, text in docstrings():
+                    statements = doctest.DocTestParser().get_examples(text.replace("from torch.", "from facula."))
+                    found += len(statements)
+                    wrong += [f"{where}:\n{d}" for d in examples.differences(statements, facula)]
+            finally:
+                os.chdir(before)
+        self.assertGreater(found, 900)
+        self.assertFalse(wrong, "\n".join(wrong))
+
+
+if __name__ == "__main__":
+    unittest.main()
