@@ -6,6 +6,7 @@ gen_py.py --out BUILD [--tables src]: writes BUILD/gen/py/functions_gen.c and BU
 import argparse
 import os
 import re
+from keyword import iskeyword
 
 import gen_ops
 import py_docs
@@ -93,7 +94,9 @@ class Function:
             if p.keyword and not keyword:
                 out.append("*")
                 keyword = True
-            out.append(f"{'*' if p.varargs and not keyword else ''}{p.name}" + (f"={p.default}" if p.default else ""))
+            name = p.name + "_" * iskeyword(p.name)  # from: only to be given by position
+            default = "" if p.varargs else f"={p.default}" if p.default else ""
+            out.append(f"{'*' if p.varargs and not keyword else ''}{name}{default}")
             keyword = keyword or p.varargs
         return ", ".join(out)
 

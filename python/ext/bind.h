@@ -12,6 +12,7 @@ static inline fa_shape pair(fa_shape s) /* one number stands for both directions
     if (s.ndim == 1) s.dim[s.ndim++] = s.dim[0];
     return s;
 }
+static inline fa_tensor *written(bool in_place, fa_tensor *x, fa_tensor *result) { return in_place && result ? fa_copy_(x, result) : result; }
 static inline fa_tensor *scaled(fa_tensor *t, bool given, fa_scalar by) { return given ? fa_mul_scalar(t, by) : t; }
 
 static inline fa_shape several(fa_shape s, int n) /* one number stands for all n directions */

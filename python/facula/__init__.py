@@ -305,7 +305,11 @@ def get_num_interop_threads():
 def set_num_interop_threads(n):
     """set_num_interop_threads(n)
 
-    Noted: operations are not run beside one another."""
+    Noted: operations are not run beside one another.
+
+    >>> torch.get_num_interop_threads() > 0
+    True
+    """
 
 
 def broadcast_shapes(*shapes):
@@ -342,7 +346,7 @@ def get_device_module(device=None):
     return import_module(f"{__name__}.{kind}")
 
 
-from . import accelerator, amp, autograd, backends, cuda, mps, npu, opencl, testing, version, xpu
+from . import accelerator, amp, autograd, backends, cpu, cuda, mps, npu, opencl, testing, version, xpu
 from .serialization import load, save
 from .amp import autocast
 from . import _missing

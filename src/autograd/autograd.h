@@ -114,4 +114,9 @@ void fai_in_place_cancel(fai_write *write);
 /* After: raises the version and makes the node the maker of t, or of its base, by writing through the view. */
 void fai_in_place_done(fa_tensor *t, fai_write *write);
 
+/* ---- writes.c: fa_uniform_ and its kind by a generator; NULL: the device's default one ---- */
+fa_tensor *fai_uniform_(fa_tensor *t, double low, double high, fa_generator *g);
+fa_tensor *fai_normal_(fa_tensor *t, double mean, double std, fa_generator *g);
+fa_tensor *fai_bernoulli_(fa_tensor *t, double p, fa_generator *g);
+
 #endif

@@ -52,22 +52,32 @@ static fa_tensor *filled(const char *op, fa_tensor *t, bool (*fill)(const char *
 }
 
 static bool fill_scalar(const char *op, fa_tensor *t, const void *with) { return fai_fill_scalar(op, t, *(const fa_scalar *)with); }
+
+typedef struct draw { double a, b; fa_generator *generator; } draw;
 static bool fill_uniform(const char *op, fa_tensor *t, const void *with) {
-    const double *of = with;
-    return fai_fill_uniform(op, t, of[0], of[1], NULL);
+    const draw *of = with;
+    return fai_fill_uniform(op, t, of->a, of->b, of->generator);
 }
 static bool fill_normal(const char *op, fa_tensor *t, const void *with) {
-    const double *of = with;
-    return fai_fill_normal(op, t, of[0], of[1], NULL);
+    const draw *of = with;
+    return fai_fill_normal(op, t, of->a, of->b, of->generator);
 }
-static bool fill_bernoulli(const char *op, fa_tensor *t, const void *with) { return fai_fill_bernoulli(op, t, *(const double *)with, NULL); }
+static bool fill_bernoulli(const char *op, fa_tensor *t, const void *with) {
+    const draw *of = with;
+    return fai_fill_bernoulli(op, t, of->a, of->generator);
+}
 
 #undef fa_fill_
 fa_tensor *fa_fill_(fa_tensor *t, fa_scalar value) { return filled("fill_", t, fill_scalar, &value); }
 fa_tensor *fa_zero_(fa_tensor *t) { return filled("zero_", t, fill_scalar, &(fa_scalar){FA_SCALAR_INT, {0}}); }
-fa_tensor *fa_uniform_(fa_tensor *t, double low, double high) { return filled("uniform_", t, fill_uniform, (double[]){low, high}); }
-fa_tensor *fa_normal_(fa_tensor *t, double mean, double std) { return filled("normal_", t, fill_normal, (double[]){mean, std}); }
-fa_tensor *fa_bernoulli_(fa_tensor *t, double p) { return filled("bernoulli_", t, fill_bernoulli, &p); }
+fa_tensor *fai_uniform_(fa_tensor *t, double low, double high, fa_generator *g) {
+    return filled("uniform_", t, fill_uniform, &(draw){low, high, g});
+}
+fa_tensor *fai_normal_(fa_tensor *t, double mean, double std, fa_generator *g) { return filled("normal_", t, fill_normal, &(draw){mean, std, g}); }
+fa_tensor *fai_bernoulli_(fa_tensor *t, double p, fa_generator *g) { return filled("bernoulli_", t, fill_bernoulli, &(draw){p, 0, g}); }
+fa_tensor *fa_uniform_(fa_tensor *t, double low, double high) { return fai_uniform_(t, low, high, NULL); }
+fa_tensor *fa_normal_(fa_tensor *t, double mean, double std) { return fai_normal_(t, mean, std, NULL); }
+fa_tensor *fa_bernoulli_(fa_tensor *t, double p) { return fai_bernoulli_(t, p, NULL); }
 
 /* ---- at indices ---- */
 

@@ -20,10 +20,11 @@ def printed(source, space):
 
 def run(code, torch):
     """Statements separated by "; ", the last of which prints; lines joined by \\n as in the table."""
-    space, text = names(torch), ""
-    for statement in code.split("; "):
-        text = printed(statement + "\n", space)
-    return text.replace("\n", "\\n")
+    space, (*first, last) = names(torch), code.split("; ")
+    for statement in first:
+        if printed(statement + "\n", space):
+            raise ValueError(f"{code}: only the last statement may print")
+    return printed(last + "\n", space).replace("\n", "\\n")
 
 
 def same(expected, found):

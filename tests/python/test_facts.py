@@ -1,4 +1,4 @@
-"""What programs see of tensors is what PyTorch shows: printed forms, types, errors, devices; tests/golden/python_facts.py, line for line."""
+"""What programs see of tensors is what PyTorch shows: printed forms, types, errors, devices. The lines: tests/golden/python_facts.py."""
 import gzip
 import json
 import os
@@ -17,8 +17,10 @@ with gzip.open(os.path.join(GOLDEN, "python_facts.json.gz")) as f:
 
 
 def agree(theirs, ours):
-    """The same value; or the same class of error, whose text begins with PyTorch's first sentence. The same warnings. The kernels that
-    PyTorch names in '"abs_cpu" not implemented for' are its own."""
+    """The same value; or the same class of error, whose text begins with PyTorch's first sentence. The same warnings.
+
+    The kernels that PyTorch names in '"abs_cpu" not implemented for' are its own.
+    """
     theirs, ours = ([a, re.sub(r'^"\w+" not', "It is not", b).replace("'facula'", "'torch'"), c] for a, b, c in (theirs, ours))
     if theirs[0] != ours[0] or len(theirs[2]) != len(ours[2]):
         return False
@@ -38,7 +40,8 @@ class Facts(unittest.TestCase):
         self.assertFalse(wrong, f"{len(wrong)} answers are not as expected:\n" + "\n".join(wrong))
 
     def test_all_lines_have_answers(self):
-        self.assertEqual({n: sorted(set(lines)) for n, lines in python_facts.CASES.items()}, {n: sorted(a) for n, a in ANSWERS.items()})
+        lines = {name: sorted(set(lines)) for name, lines in python_facts.CASES.items()}
+        self.assertEqual(lines, {name: sorted(answers) for name, answers in ANSWERS.items()})
 
     def test_exceptions_are_lines(self):
         lines = {line for lines in python_facts.CASES.values() for line in lines}

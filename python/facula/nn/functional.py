@@ -15,7 +15,11 @@ def _in_place(function):
         return function(input, *args, inplace=True, **kwargs)
 
     run.__name__ = run.__qualname__ = function.__name__ + "_"
-    run.__doc__ = f"{function.__name__} that writes over its input."
+    more = ", 0.5, 0." if function.__name__ == "threshold" else ""
+    run.__doc__ = (
+        f"{function.__name__} that writes over its input; its other arguments are the same.\n\n"
+        f"    >>> x = torch.tensor([-1.5, 2.])\n    >>> F.{function.__name__}_(x{more}) is x\n    True"
+    )
     return run
 
 
@@ -32,7 +36,12 @@ def _with_indices(name):
         return globals()[name](input, *args, return_indices=True, **kwargs)
 
     run.__name__ = run.__qualname__ = name + "_with_indices"
-    run.__doc__ = f"{name} and where the largest elements were."
+    sides = ", 2" * int(name[-2])
+    run.__doc__ = (
+        f"{name} and where the largest elements were: (values, indices).\n\n"
+        f"    >>> values, indices = F.{name}_with_indices(torch.ones(1, 1{sides}), 2)\n"
+        "    >>> values.shape == indices.shape\n    True"
+    )
     return run
 
 
@@ -48,7 +57,7 @@ def _unpool(sides):
         return inside(input, indices, kernel_size, stride, padding, size)
 
     run.__name__ = run.__qualname__ = f"max_unpool{sides}d"
-    run.__doc__ = f"The inverse of max_pool{sides}d: zeros except where the largest elements were."
+    run.__doc__ = inside.__doc__
     return run
 
 
@@ -88,18 +97,31 @@ del _n
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
-    """The older name of interpolate."""
+    """The older name of interpolate.
+
+    >>> F.upsample(torch.tensor([[[1., 2.]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input, size=None, scale_factor=None):
-    """interpolate by the nearest element."""
+    """interpolate by the nearest element.
+
+    >>> F.upsample_nearest(torch.tensor([[[1., 2.]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input, size=None, scale_factor=None):
-    """interpolate between four neighbours, corners aligned."""
+    """interpolate between four neighbours, corners aligned.
+
+    >>> F.upsample_bilinear(torch.tensor([[[[1., 2.]]]]), scale_factor=2)
+    tensor([[[[1.0000, 1.3333, 1.6667, 2.0000],
+              [1.0000, 1.3333, 1.6667, 2.0000]]]])
+    """
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
@@ -109,7 +131,11 @@ def upsample_bilinear(input, size=None, scale_factor=None):
 def triplet_margin_with_distance_loss(
     anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
 ):
-    """triplet_margin_loss with a distance of the caller's own."""
+    """triplet_margin_loss with a distance of the caller's own.
+
+    >>> F.triplet_margin_with_distance_loss(torch.tensor([[0., 0.]]), torch.tensor([[0., 1.]]), torch.tensor([[1., 1.]]))
+    tensor(0.5858)
+    """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:
@@ -138,7 +164,12 @@ def embedding_bag(
     include_last_offset=False,
     padding_idx=None,
 ):
-    """Sums, means or largest elements of bags of embeddings: rows of a 2-d input, or pieces of a 1-d one that begin at offsets."""
+    """Sums, means or largest elements of bags of embeddings: rows of a 2-d input, or pieces of a 1-d one that begin at offsets.
+
+    >>> table = torch.tensor([[1., 2.], [3., 4.], [5., 6.]])
+    >>> F.embedding_bag(torch.tensor([[0, 2]]), table, mode='sum')
+    tensor([[6., 8.]])
+    """
     if max_norm is not None or scale_grad_by_freq or sparse:
         raise NotImplementedError("embedding_bag(): max_norm, scale_grad_by_freq and sparse are not in Facula")
     if mode not in ("sum", "mean", "max"):
@@ -198,7 +229,11 @@ def embedding_bag(
 
 
 def pdist(input, p=2.0):
-    """Distances of all pairs of rows, the upper triangle row by row."""
+    """Distances of all pairs of rows, the upper triangle row by row.
+
+    >>> F.pdist(torch.tensor([[0., 0.], [3., 4.], [0., 1.]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
     n = input.size(0)
     i = [a for a in range(n) for _ in range(a + 1, n)]
     j = [b for a in range(n) for b in range(a + 1, n)]
