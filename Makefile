@@ -122,11 +122,14 @@ PY_SUFFIX := $(shell $(PYTHON) -c "import sysconfig; print(sysconfig.get_config_
 PY_SOURCES := $(wildcard python/ext/*.c $(B)/gen/py/*.c)
 PY_FILES := $(shell find python/facula -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 PY_OBJECTS := $(call object,$(PY_SOURCES))
-python: $(B)/python/facula/libfacula_sim.so $(patsubst python/%,$(B)/python/%,$(PY_FILES)) $(B)/python/facula/_C$(PY_SUFFIX)
+PY_STUBS := $(patsubst $(B)/gen/py/%,$(B)/python/facula/%,$(wildcard $(B)/gen/py/*.pyi $(B)/gen/py/*/*.pyi))
+python: $(B)/python/facula/libfacula_sim.so $(PY_STUBS) $(patsubst python/%,$(B)/python/%,$(PY_FILES)) $(B)/python/facula/_C$(PY_SUFFIX)
 $(B)/python/facula/_C$(PY_SUFFIX): $(LIB_OBJECTS) $(PY_OBJECTS)
 	@mkdir -p $(@D); echo "  LINK $@"
 	@$(CC) $(CFLAGS_ALL) -shared $(LDFLAGS_ALL) $(filter-out -Wl$(comma)-z$(comma)defs,$(LINK_$(MODE))) -o $@ $^ $(LIBS)
 $(B)/python/facula/libfacula_sim.so: $(B)/libfacula_sim.so
+	@mkdir -p $(@D); cp $< $@
+$(PY_STUBS): $(B)/python/facula/%: $(B)/gen/py/%
 	@mkdir -p $(@D); cp $< $@
 $(B)/python/facula/%: python/facula/%
 	@mkdir -p $(@D); cp $< $@

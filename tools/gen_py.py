@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the Python face of the operators: parsers, methods, docstrings, from python/torch.tab and the tables of rows.
 
-gen_py.py --out BUILD [--tables src]: writes BUILD/gen/py/functions_gen.c and BUILD/gen/py/_C.pyi.
+gen_py.py --out BUILD [--tables src]: writes BUILD/gen/py/: functions_gen.c, _C.pyi, nn/functional.pyi.
 """
 import argparse
 import os
@@ -10,6 +10,7 @@ from keyword import iskeyword
 
 import gen_ops
 import py_docs
+import py_stubs
 import rows
 from rows import RowError
 
@@ -21,8 +22,6 @@ KINDS = {"T": ("FAPY_T", "t", "fa_tensor *"), "TN": ("FAPY_TN", "operand", "fai_
          "device": ("FAPY_DEVICE", "device", "fa_device "), "text": ("FAPY_TEXT", "text", "const char *"), "obj": ("FAPY_OBJ", "o", "PyObject *")}
 NOTHING = {"T": "NULL", "TN": "(fai_operand){0}", "Ts": "(fapy_tensors){0}", "int": "0", "float": "0", "bool": "false", "num": "(fa_scalar){0}",
            "shape": "(fa_shape){0}", "dtype": "FA_DTYPE_DEFAULT", "device": "(fa_device){0}", "text": "NULL", "obj": "NULL"}
-STUB = {"T": "Tensor", "TN": "Tensor | Number", "Ts": "Sequence[Tensor]", "int": "int", "float": "float", "bool": "bool", "num": "Number",
-        "shape": "int | Sequence[int]", "dtype": "dtype", "device": "device | str | int", "text": "str", "obj": "Any"}
 OPTIONS = "dtype: dtype = None, layout: obj = None, device: device = None, pin_memory: bool = False, requires_grad: bool = False"
 MACROS = {"$options": f"*, out: obj = None, {OPTIONS}", "$random": f"*, generator: obj = None, out: obj = None, {OPTIONS}",
           "$like": f"*, {OPTIONS}, memory_format: obj = None", "$out": "out: obj = None"}
@@ -57,10 +56,6 @@ class Parameter:
         if self.kind == "obj" and self.default not in ("None",):
             value = "NULL"
         return f"    {c_type}{self.name} = v[{i}].given ? v[{i}].as.{field} : {value};\n"
-
-    def stub(self):
-        kind = STUB[self.kind] + (" | None" if self.default == "None" else "")
-        return f"{'*' if self.varargs else ''}{self.name}: {kind}" + (f" = {self.default}" if self.default else "")
 
 
 class Function:
@@ -227,18 +222,6 @@ class Function:
         doc = self.docstring(name, kind, in_place)
         return f'    {{"{name}", {cast}, {flags}, "{doc}"}},\n'
 
-    def stub(self, name, method, in_place=False):
-        parameters = self.parameters[1:] if method else self.parameters
-        out, keyword = ["self"] if method else [], False
-        for p in parameters:
-            if p.keyword and not keyword and not any(q.varargs for q in parameters):
-                out.append("*")
-            keyword = keyword or p.keyword
-            out.append(p.stub())
-        result = "Tensor" if not self.body.startswith("@") else "Any"
-        indent = "    " if method else ""
-        return f'{indent}def {name}({", ".join(out)}) -> {result}:\n{indent}    """{self.doc}"""\n{indent}    ...\n'
-
 
 def usual(row):
     """The face of an elementwise row that torch.tab does not mention."""
@@ -294,31 +277,16 @@ def source(functions):
     return "".join(out)
 
 
-def stubs(functions):
-    head = ("# Generated from python/torch.tab and the tables of rows by tools/gen_py.py: change those.\n"
-            "from typing import Any, Sequence\n\nNumber = int | float | bool\n\nclass dtype: ...\nclass device: ...\n\n")
-    methods = ["class Tensor:\n"]
-    plain = []
-    for f in functions:
-        for name in f.names:
-            if "m" in f.where:
-                methods.append(f.stub(name, True))
-            if "i" in f.where:
-                methods.append(f.stub(name + "_", True, True))
-            if "f" in f.where:
-                plain.append(f.stub(name, False))
-    return head + "".join(methods) + "\n" + "".join(plain)
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     parser.add_argument("--tables", default=os.path.join(HERE, "src"))
     a = parser.parse_args()
     functions = load(a.tables)
-    os.makedirs(os.path.join(a.out, "gen", "py"), exist_ok=True)
+    os.makedirs(os.path.join(a.out, "gen", "py", "nn"), exist_ok=True)
     gen_ops.write(os.path.join(a.out, "gen", "py", "functions_gen.c"), source(functions))
-    gen_ops.write(os.path.join(a.out, "gen", "py", "_C.pyi"), stubs(functions))
+    gen_ops.write(os.path.join(a.out, "gen", "py", "_C.pyi"), py_stubs.c_module(functions))
+    gen_ops.write(os.path.join(a.out, "gen", "py", "nn", "functional.pyi"), py_stubs.functional(functions))
 
 
 if __name__ == "__main__":

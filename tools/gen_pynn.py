@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the table of layers' classes for Python from src/nn/layers.tab and python/nn.tab: signatures, defaults, names of inputs, repr.
 
-gen_pynn.py --out BUILD [--tables src]: writes BUILD/gen/py/layers_gen.c.
+gen_pynn.py --out BUILD [--tables src]: writes BUILD/gen/py/: layers_gen.c, nn/__init__.pyi.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import re
 import gen_nn
 import gen_ops
 import py_docs
+import py_stubs
 import rows
 from rows import RowError
 
@@ -115,8 +116,9 @@ def main():
         + "".join(f.row() for f in faces)
         + "};\nconst int fapy_nlayers = sizeof fapy_layers / sizeof *fapy_layers;\n"
     )
-    os.makedirs(os.path.join(a.out, "gen", "py"), exist_ok=True)
+    os.makedirs(os.path.join(a.out, "gen", "py", "nn"), exist_ok=True)
     gen_ops.write(os.path.join(a.out, "gen", "py", "layers_gen.c"), "".join(out))
+    gen_ops.write(os.path.join(a.out, "gen", "py", "nn", "__init__.pyi"), py_stubs.layers(faces))
 
 
 if __name__ == "__main__":

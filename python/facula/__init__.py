@@ -17,6 +17,12 @@ inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 newaxis = None
 globals().update(_types.old_types(_C._names, "cpu"))
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what comes when it is asked for, told to editors
+    from . import distributions, io, nn, optim, random, utils
+    FloatTensor = DoubleTensor = HalfTensor = LongTensor = IntTensor = ShortTensor = CharTensor = ByteTensor = BoolTensor = Tensor
+del TYPE_CHECKING
+
 
 def manual_seed(seed):
     """manual_seed(seed) -> Generator

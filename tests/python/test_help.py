@@ -6,6 +6,8 @@ import importlib.util
 import inspect
 import os
 import pkgutil
+import subprocess
+import sys
 import tempfile
 import types
 import unittest
@@ -119,6 +121,68 @@ class Docstrings(unittest.TestCase):
                 os.chdir(before)
         self.assertGreater(found, 900)
         self.assertFalse(wrong, "\n".join(wrong))
+
+
+PROGRAM = """\
+import facula as torch
+from facula import nn
+import facula.nn.functional as F
+
+x = torch.ones(2, 3, requires_grad=True)
+y: torch.Tensor = torch.add(x, 1, alpha=2)
+values, indices = torch.max(x, dim=1)
+m: torch.Tensor = x.max()
+s: torch.Tensor = x.sort().indices
+n: int = x.numel()
+p: torch.Tensor = x.chunk(2)[0]
+t: str = x.type()
+d: torch.device = x.to("cpu").to(torch.float64).device
+z: torch.Tensor = (x * 2 + 1) @ x.t()
+for row in x:
+    row.sum().backward()
+with torch.no_grad():
+    x.add_(1)
+net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+loss: torch.Tensor = F.mse_loss(net(x), torch.zeros(2, 1))
+"""
+
+
+class Stubs(unittest.TestCase):
+    def stub(self, name):
+        with open(os.path.join(HOME, name), encoding="utf-8") as f:
+            return ast.parse(f.read())
+
+    def names(self, body):
+        targets = [n.target.id for n in body if isinstance(n, ast.AnnAssign)]
+        return {n.name for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef))} | set(targets)
+
+    def test_stubs_name_all(self):
+        tree = self.stub("_C.pyi")
+        tensor = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
+        self.assertEqual({n for n in dir(facula._C) if not n.startswith("_")} - self.names(tree.body), set())
+        self.assertEqual({n for n in dir(facula.Tensor) if not n.startswith("_")} - self.names(tensor.body), set())
+        functional = self.names(self.stub("nn/functional.pyi").body)
+        self.assertEqual({n for n in dir(facula._C._nn) if not n.startswith("_")} - functional, set())
+        layers = {row[0] for row in facula._C._layer_rows()}
+        self.assertEqual(layers - self.names(self.stub("nn/__init__.pyi").body), set())
+
+    def test_all_stubs_and_sources_compile(self):
+        for folder, _, files in os.walk(HOME):
+            for name in files:
+                if name.endswith((".py", ".pyi")):
+                    with self.subTest(name=name), open(os.path.join(folder, name), encoding="utf-8") as f:
+                        ast.parse(f.read())
+
+    @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
+    def test_a_type_checker_understands(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program.py")
+            for extra, code in (("", 0), ("x.topk()\n", 1), ("torch.ones('a')\n", 1)):
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(PROGRAM + extra)
+                done = subprocess.run([sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", folder, path], text=True,
+                                      capture_output=True, env={**os.environ, "MYPYPATH": os.path.dirname(HOME)})
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
