@@ -2,18 +2,40 @@
 
 Types come from the rows, errors from docs/errors.md (those that name the function), examples from python/examples.tab.
 """
+
 import os
 import re
 
 import rows
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-TYPES = {"float": "Integers and bools are computed in the default float type.", "number": "Takes integers and floats, no bools.",
-         "any": "Takes all types.", "int": "Takes integers and bools, no floats.", "real": "Takes floats only."}
-CLASSES = {"RUNTIME": "RuntimeError", "VALUE": "ValueError", "TYPE": "TypeError", "INDEX": "IndexError", "UNSUPPORTED": "NotImplementedError",
-           "KEY": "KeyError", "ATTRIBUTE": "AttributeError", "MEMORY": "MemoryError"}
+TYPES = {
+    "float": "Integers and bools are computed in the default float type.",
+    "number": "Takes integers and floats, no bools.",
+    "any": "Takes all types.",
+    "int": "Takes integers and bools, no floats.",
+    "real": "Takes floats only.",
+}
+CLASSES = {
+    "RUNTIME": "RuntimeError",
+    "VALUE": "ValueError",
+    "TYPE": "TypeError",
+    "INDEX": "IndexError",
+    "UNSUPPORTED": "NotImplementedError",
+    "KEY": "KeyError",
+    "ATTRIBUTE": "AttributeError",
+    "MEMORY": "MemoryError",
+}
 MOST_ERRORS = 6
-KINDS = {"T": "Tensor", "TN": "Tensor or number", "Ts": "Tensors", "num": "number", "shape": "int or ints", "int": "int", "float": "float"}
+KINDS = {
+    "T": "Tensor",
+    "TN": "Tensor or number",
+    "Ts": "Tensors",
+    "num": "number",
+    "shape": "int or ints",
+    "int": "int",
+    "float": "float",
+}
 NO_TENSORS = ("generator", "pin_memory")
 
 
@@ -47,7 +69,9 @@ class Docs:
 
     def arguments(self, function, method):
         """Types of arguments that are not plain from their names."""
-        words = [f"{p.name} ({KINDS[p.kind]})" for p in function.parameters[method:] if p.kind in KINDS and p.name not in NO_TENSORS]
+        words = [
+            f"{p.name} ({KINDS[p.kind]})" for p in function.parameters[method:] if p.kind in KINDS and p.name not in NO_TENSORS
+        ]
         return "Takes " + ", ".join(words) + "." if words else ""
 
     def types(self, function):
@@ -56,7 +80,11 @@ class Docs:
             return ""
         words = [TYPES[row.types]]
         if len(row.args) > 1:
-            words.append("Tensors broadcast; the result has the type that both promote to." if row.result != "bool" else "Tensors broadcast.")
+            words.append(
+                "Tensors broadcast; the result has the type that both promote to."
+                if row.result != "bool"
+                else "Tensors broadcast."
+            )
         if row.result == "bool":
             words.append("The result is bool.")
         return " ".join(words)
@@ -69,7 +97,9 @@ class Docs:
         if row and row.checks_zero:
             words.append("RuntimeError: ZeroDivisionError, for an integer divisor of 0 on the CPU")
         if row and len(row.args) > 1:
-            words.append("RuntimeError: The size of tensor a (...) must match the size of tensor b (...): shapes that do not broadcast")
+            words.append(
+                "RuntimeError: The size of tensor a (...) must match the size of tensor b (...): shapes that do not broadcast"
+            )
         called = set(re.findall(r"\bfa_(\w+?)(?:_with|_dims|_dim|_scalars|_scalar)?\(", function.body)) | {function.name}
         words += [f"{kind}: {text}" for kind, text, names in self.errors if names & called]
         return "Errors:\n" + "\n".join("    " + w for w in words[:MOST_ERRORS]) if words else ""
@@ -86,5 +116,9 @@ def c_text(text):
 
 def hand_written(docs, made):
     """C: the examples of functions and methods that no row makes, for fapy_add_examples."""
-    entries = "".join(f'    {{"{name}", "{c_text(text)}"}},\n' for name, text in sorted(docs.examples.items()) if name not in made and not name.startswith("nn."))
+    entries = "".join(
+        f'    {{"{name}", "{c_text(text)}"}},\n'
+        for name, text in sorted(docs.examples.items())
+        if name not in made and not name.startswith("nn.")
+    )
     return f"const fapy_example fapy_examples[] = {{\n{entries}    {{0}}}};\n\n"

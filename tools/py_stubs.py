@@ -3,13 +3,14 @@
 What the rows make is written from the rows; what stands in C by hand from the signatures in python/ext/*.c, whose arguments get
 their types by name.
 """
+
 import glob
 import os
 import re
 from keyword import iskeyword
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-HEAD = "# Generated from python/torch.tab, python/nn.tab and the tables of rows by tools/gen_py.py and tools/gen_pynn.py: change those.\n"
+HEAD = "# Generated from python/torch.tab, python/nn.tab and the tables of rows by tools/gen_py.py and tools/gen_pynn.py.\n"
 # The names int, float and bool are types of elements in torch, and methods of Tensor: Python's own have these names here.
 NAMES = """import builtins
 from typing import Any, Callable, Iterator, Literal, Sequence, Union, overload
@@ -20,43 +21,129 @@ _float = builtins.float
 Number = Union[_int, _float, _bool]
 _Size = Union[_int, Sequence[_int]]
 """
-KINDS = {"T": "Tensor", "TN": "Tensor | Number", "Ts": "Sequence[Tensor]", "int": "_int", "float": "_float", "bool": "_bool", "num": "Number",
-         "shape": "_Size", "dtype": "_dtype", "device": "_Device", "text": "str", "obj": "Any"}
+KINDS = {
+    "T": "Tensor",
+    "TN": "Tensor | Number",
+    "Ts": "Sequence[Tensor]",
+    "int": "_int",
+    "float": "_float",
+    "bool": "_bool",
+    "num": "Number",
+    "shape": "_Size",
+    "dtype": "_dtype",
+    "device": "_Device",
+    "text": "str",
+    "obj": "Any",
+}
 # What the functions return that do all of their call in C ("@name" in torch.tab), where it is no tensor.
 MANY = "tuple[Tensor, ...]"
 RETURNS = {"chunk": MANY, "split": MANY, "tensor_split": MANY, "unbind": MANY, "meshgrid": MANY, "broadcast_tensors": MANY}
 # Functions whose result depends on how they are called: parameters and result of each way, after self or input.
-EXTREME = [("", "Tensor"), ("other: Tensor, *, out: Tensor | None = None", "Tensor"),
-           ("dim: _int, keepdim: _bool = False, *, out: Any = None", "_Values")]
+EXTREME = [
+    ("", "Tensor"),
+    ("other: Tensor, *, out: Tensor | None = None", "Tensor"),
+    ("dim: _int, keepdim: _bool = False, *, out: Any = None", "_Values"),
+]
 OVERLOADS = {
-    "max": EXTREME, "min": EXTREME,
+    "max": EXTREME,
+    "min": EXTREME,
     "median": [("", "Tensor"), ("dim: _int, keepdim: _bool = False", "_Values")],
     "nanmedian": [("", "Tensor"), ("dim: _int, keepdim: _bool = False", "_Values")],
     "nonzero": [("*, as_tuple: Literal[False] = False", "Tensor"), ("*, as_tuple: Literal[True]", MANY)],
     "where": [("", MANY), ("input: Tensor | Number, other: Tensor | Number", "Tensor")],
-    "unique": [("sorted: _bool = True, *, dim: _int | None = None", "Tensor"),
-               ("sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None", "Any")],
-    "unique_consecutive": [("*, dim: _int | None = None", "Tensor"),
-                           ("return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None", "Any")],
+    "unique": [
+        ("sorted: _bool = True, *, dim: _int | None = None", "Tensor"),
+        ("sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None", "Any"),
+    ],
+    "unique_consecutive": [
+        ("*, dim: _int | None = None", "Tensor"),
+        ("return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None", "Any"),
+    ],
     "type": [("", "str"), ("dtype: Any, non_blocking: _bool = False", "Tensor")],
-    "to": [("device: _Device | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False", "Tensor"),
-           ("dtype: _dtype, non_blocking: _bool = False, copy: _bool = False", "Tensor"),
-           ("other: Tensor, non_blocking: _bool = False, copy: _bool = False", "Tensor")],
-    "randint": [("high: _int, size: Sequence[_int], **options: Any", "Tensor"), ("low: _int, high: _int, size: Sequence[_int], **options: Any", "Tensor")],
+    "to": [
+        (
+            "device: _Device | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False",
+            "Tensor",
+        ),
+        ("dtype: _dtype, non_blocking: _bool = False, copy: _bool = False", "Tensor"),
+        ("other: Tensor, non_blocking: _bool = False, copy: _bool = False", "Tensor"),
+    ],
+    "randint": [
+        ("high: _int, size: Sequence[_int], **options: Any", "Tensor"),
+        ("low: _int, high: _int, size: Sequence[_int], **options: Any", "Tensor"),
+    ],
 }
-ARGUMENTS = {"dim": "_int | None", "dtype": "_dtype | None", "device": "_Device | None", "requires_grad": "_bool", "pin_memory": "_bool",
-             "gradient": "Tensor | None", "retain_graph": "_bool | None", "create_graph": "_bool", "hook": "Callable[..., Any]", "n": "_int",
-             "seed": "_int", "type1": "_dtype", "type2": "_dtype", "from_": "_dtype", "to": "_dtype", "d": "_dtype", "mode": "_bool",
-             "tensor1": "Tensor | Number", "tensor2": "Tensor | Number", "new_state": "Tensor", "force": "_bool"}
+ARGUMENTS = {
+    "dim": "_int | None",
+    "dtype": "_dtype | None",
+    "device": "_Device | None",
+    "requires_grad": "_bool",
+    "pin_memory": "_bool",
+    "gradient": "Tensor | None",
+    "retain_graph": "_bool | None",
+    "create_graph": "_bool",
+    "hook": "Callable[..., Any]",
+    "n": "_int",
+    "seed": "_int",
+    "type1": "_dtype",
+    "type2": "_dtype",
+    "from_": "_dtype",
+    "to": "_dtype",
+    "d": "_dtype",
+    "mode": "_bool",
+    "tensor1": "Tensor | Number",
+    "tensor2": "Tensor | Number",
+    "new_state": "Tensor",
+    "force": "_bool",
+}
 ANSWERS = {  # of functions and methods written by hand, where it is no tensor
-    "size": "Any", "stride": "Any", "tolist": "Any", "item": "Number", "numpy": "Any", "backward": "None", "retain_grad": "None", "register_hook": "Any",
-    "dim": "_int", "ndimension": "_int", "numel": "_int", "nelement": "_int", "element_size": "_int", "storage_offset": "_int", "data_ptr": "_int",
-    "get_device": "_int", "storage": "Any", "untyped_storage": "Any", "get_default_device": "_device", "set_default_device": "None",
-    "get_default_dtype": "_dtype", "set_default_dtype": "None", "get_num_threads": "_int", "set_num_threads": "None", "promote_types": "_dtype",
-    "result_type": "_dtype", "can_cast": "_bool", "is_grad_enabled": "_bool", "is_inference_mode_enabled": "_bool", "register_post_accumulate_grad_hook": "Any"}
+    "size": "Any",
+    "stride": "Any",
+    "tolist": "Any",
+    "item": "Number",
+    "numpy": "Any",
+    "backward": "None",
+    "retain_grad": "None",
+    "register_hook": "Any",
+    "dim": "_int",
+    "ndimension": "_int",
+    "numel": "_int",
+    "nelement": "_int",
+    "element_size": "_int",
+    "storage_offset": "_int",
+    "data_ptr": "_int",
+    "get_device": "_int",
+    "storage": "Any",
+    "untyped_storage": "Any",
+    "get_default_device": "_device",
+    "set_default_device": "None",
+    "get_default_dtype": "_dtype",
+    "set_default_dtype": "None",
+    "get_num_threads": "_int",
+    "set_num_threads": "None",
+    "promote_types": "_dtype",
+    "result_type": "_dtype",
+    "can_cast": "_bool",
+    "is_grad_enabled": "_bool",
+    "is_inference_mode_enabled": "_bool",
+    "register_post_accumulate_grad_hook": "Any",
+}
 ATTRIBUTES = {
-    "shape": "Size", "dtype": "_dtype", "device": "_device", "ndim": "_int", "requires_grad": "_bool", "is_leaf": "_bool", "grad": "Tensor | None",
-    "grad_fn": "Node | None", "data": "Tensor", "output_nr": "_int", "itemsize": "_int", "nbytes": "_int", "retains_grad": "_bool", "layout": "_layout"}
+    "shape": "Size",
+    "dtype": "_dtype",
+    "device": "_device",
+    "ndim": "_int",
+    "requires_grad": "_bool",
+    "is_leaf": "_bool",
+    "grad": "Tensor | None",
+    "grad_fn": "Node | None",
+    "data": "Tensor",
+    "output_nr": "_int",
+    "itemsize": "_int",
+    "nbytes": "_int",
+    "retains_grad": "_bool",
+    "layout": "_layout",
+}
 CLASSES = '''class dtype:
     is_floating_point: _bool
     is_complex: _bool
@@ -135,12 +222,20 @@ def operators():
     for name in ("eq", "ne"):
         out.append(f"    def __{name}__(self, other: Any) -> Tensor: ...  # type: ignore[override]\n")
     out += [f"    def __{name}__(self) -> Tensor: ...\n" for name in ("neg", "pos", "abs", "invert")]
-    out += ["    def __init__(self, *args: Any, **options: Any) -> None: ...\n", "    def __getitem__(self, key: Any) -> Tensor: ...\n",
-            "    def __setitem__(self, key: Any, value: Any) -> None: ...\n", "    def __len__(self) -> _int: ...\n",
-            "    def __iter__(self) -> Iterator[Tensor]: ...\n", "    def __contains__(self, value: Any) -> _bool: ...\n",
-            "    def __hash__(self) -> _int: ...\n", "    def __bool__(self) -> _bool: ...\n", "    def __float__(self) -> _float: ...\n",
-            "    def __int__(self) -> _int: ...\n", "    def __index__(self) -> _int: ...\n",
-            "    def __format__(self, spec: str) -> str: ...\n"]
+    out += [
+        "    def __init__(self, *args: Any, **options: Any) -> None: ...\n",
+        "    def __getitem__(self, key: Any) -> Tensor: ...\n",
+        "    def __setitem__(self, key: Any, value: Any) -> None: ...\n",
+        "    def __len__(self) -> _int: ...\n",
+        "    def __iter__(self) -> Iterator[Tensor]: ...\n",
+        "    def __contains__(self, value: Any) -> _bool: ...\n",
+        "    def __hash__(self) -> _int: ...\n",
+        "    def __bool__(self) -> _bool: ...\n",
+        "    def __float__(self) -> _float: ...\n",
+        "    def __int__(self) -> _int: ...\n",
+        "    def __index__(self) -> _int: ...\n",
+        "    def __format__(self, spec: str) -> str: ...\n",
+    ]
     return out
 
 
@@ -167,7 +262,9 @@ def result_of(function):
     if function.name in RETURNS:
         return RETURNS[function.name]
     form = function.body.partition(": ")[0].split()
-    return {"values": "_Values", "two": "tuple[Tensor, Tensor]", "bool": "_bool", "maybe": "Any"}.get(form[0] if form else "", "Tensor")
+    return {"values": "_Values", "two": "tuple[Tensor, Tensor]", "bool": "_bool", "maybe": "Any"}.get(
+        form[0] if form else "", "Tensor"
+    )
 
 
 def doc_of(text, indent):
@@ -195,7 +292,9 @@ def by_hand():
         text = open(path, encoding="utf-8").read()
         for table, methods in re.findall(r"PyMethodDef (\w+)\[\] = \{(.*?)\{0\}\};", text, re.S):
             joined = re.sub(r'"\s*\n\s*"', "", methods)
-            for name, signature, doc in re.findall(r'\{"(\w+)",.*?"\w+\(((?:[^()"]|\([^()]*\))*)\)\\n--\\n\\n((?:[^"\\]|\\.)*)"\}', joined):
+            for name, signature, doc in re.findall(
+                r'\{"(\w+)",.*?"\w+\(((?:[^()"]|\([^()]*\))*)\)\\n--\\n\\n((?:[^"\\]|\\.)*)"\}', joined
+            ):
                 yield os.path.basename(path), table, name, signature, doc
 
 
@@ -252,15 +351,23 @@ def c_module(functions):
     rows, hand = of_rows(functions), written_by_hand()
     types = "_dtype = dtype\n_device = device\n_layout = layout\n_Device = Union[device, str, _int]\n\n"
     values = "".join(f"{d}: dtype\n" for d in DTYPES) + "strided: layout\n"
-    values += "".join(f"{name}: memory_format\n" for name in ("contiguous_format", "channels_last", "preserve_format")) + "__version__: str\n"
+    values += (
+        "".join(f"{name}: memory_format\n" for name in ("contiguous_format", "channels_last", "preserve_format"))
+        + "__version__: str\n"
+    )
     tensor = "class Tensor:\n" + "".join([*attributes(), *operators(), *rows[0], *hand[0]]) + "\n"
-    parameter = "class Parameter(Tensor):\n    def __init__(self, data: Tensor | None = None, requires_grad: _bool = True) -> None: ...\n\n"
+    constructor = "def __init__(self, data: Tensor | None = None, requires_grad: _bool = True) -> None: ..."
+    parameter = f"class Parameter(Tensor):\n    {constructor}\n\n"
     return HEAD + NAMES + "\n" + CLASSES + types + tensor + parameter + "".join(rows[1] + hand[1]) + "\n" + values
 
 
 def functional(functions):
     """facula/nn/functional.pyi"""
-    out = [HEAD, NAMES, "\nfrom .._C import Tensor, device, dtype\n\n_Device = Union[device, str, _int]\n_dtype = dtype\n_Values = Any\n\n"]
+    out = [
+        HEAD,
+        NAMES,
+        "\nfrom .._C import Tensor, device, dtype\n\n_Device = Union[device, str, _int]\n_dtype = dtype\n_Values = Any\n\n",
+    ]
     for f in functions:
         if "n" in f.where:
             out += [of_row(f, name, False) for name in f.names]
@@ -275,11 +382,14 @@ def functional(functions):
 
 def layers(faces):
     """facula/nn/__init__.pyi: the rows' layers; what Python makes is taken from there."""
-    out = [HEAD, "from typing import Any, Sequence\n\nfrom .._C import Parameter as Parameter, Tensor, device, dtype\n"
-           "from . import functional as functional, init as init, parallel as parallel, utils as utils\n"
-           "from .modules.container import *\nfrom .modules.module import Module as Module\n"
-           "from .modules.rnn import *\nfrom .modules.transformer import *\nfrom .parallel import DataParallel as DataParallel\n"
-           "from .parameter import Buffer as Buffer\n\n"]
+    out = [
+        HEAD,
+        "from typing import Any, Sequence\n\nfrom .._C import Parameter as Parameter, Tensor, device, dtype\n"
+        "from . import functional as functional, init as init, parallel as parallel, utils as utils\n"
+        "from .modules.container import *\nfrom .modules.module import Module as Module\n"
+        "from .modules.rnn import *\nfrom .modules.transformer import *\nfrom .parallel import DataParallel as DataParallel\n"
+        "from .parameter import Buffer as Buffer\n\n",
+    ]
     kinds = {"int": "int", "float": "float", "bool": "bool", "word": "str", "shape": "int | Sequence[int]"}
     for f in faces:
         arguments = ["self"]
@@ -291,8 +401,10 @@ def layers(faces):
             kind = "Any" if name == "padding" else kind
             arguments.append(f"{name}: {kind}" + (f" = {initial}" if initial is not None else ""))
         inputs = ", ".join(f"{n.strip()}: Tensor" for n in f.inputs.split(","))
-        out.append(f'class {f.layer.name}(Module):\n    """{f.layer.doc}"""\n    def __init__({", ".join(arguments)}) -> None: ...\n'
-                   f"    def forward(self, {inputs}) -> Tensor: ...\n    def __call__(self, {inputs}) -> Tensor: ...\n")
+        out.append(
+            f'class {f.layer.name}(Module):\n    """{f.layer.doc}"""\n    def __init__({", ".join(arguments)}) -> None: ...\n'
+            f"    def forward(self, {inputs}) -> Tensor: ...\n    def __call__(self, {inputs}) -> Tensor: ...\n"
+        )
         out += [f"    {name}: Parameter\n" for name in ("weight", "bias") if any(e[1] == name for e in f.layer.entries)]
     out.append("\ndef __getattr__(name: str) -> Any: ...\n")
     return "".join(out)

@@ -561,7 +561,9 @@ static PyObject *set_classes(PyObject *self, PyObject *given) {
 
 static PyObject *layer_blank(PyObject *self, PyObject *on) {
     (void)self;
-    fai_layer_blank(PyObject_IsTrue(on) == 1);
+    bool blank;
+    if (!truth_of(on, &blank)) return NULL;
+    fai_layer_blank(blank);
     Py_RETURN_NONE;
 }
 

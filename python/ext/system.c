@@ -242,6 +242,14 @@ static PyObject *memory_use(PyObject *self, PyObject *device)
                          (unsigned long long)fa_max_memory_allocated(d), (unsigned long long)fa_max_memory_reserved(d));
 }
 
+/* (bytes, blocks) that the library holds on the host: tests look for leaks with it. */
+static PyObject *host_memory(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    const fa_memory_use use = fa_host_memory_use();
+    return Py_BuildValue("KK", (unsigned long long)use.bytes, (unsigned long long)use.blocks);
+}
+
 static PyObject *reset_peak(PyObject *self, PyObject *device)
 {
     fa_device d;
@@ -366,6 +374,7 @@ PyMethodDef fapy_system_functions[] = {
     {"_synchronize", synchronize, METH_O, NULL},
     {"_empty_cache", empty_cache, METH_O, NULL},
     {"_memory_use", memory_use, METH_O, NULL},
+    {"_host_memory", host_memory, METH_NOARGS, NULL},
     {"_reset_peak", reset_peak, METH_O, NULL},
     {"_mem_get_info", mem_get_info, METH_O, NULL},
     {"get_default_device", get_default_device, METH_NOARGS, "get_default_device()\n--\n\nWhere new tensors are made."},

@@ -101,12 +101,15 @@ static PyObject *parameter_repr(PyObject *self)
 static PyObject *tensor_repr(PyObject *self)
 {
     char small[512], *text = small;
-    const size_t length = fa_to_text(T(self), small, sizeof small);
+    const bool own = Py_TYPE(self) != &fapy_Tensor && Py_TYPE(self) != &fapy_Parameter; /* a class of the user's shows its name */
+    const char *name = own ? Py_TYPE(self)->tp_name : "tensor", *last = strrchr(name, '.');
+    name = last ? last + 1 : name;
+    const size_t length = fai_to_text_as(name, T(self), small, sizeof small);
     if (fa_failed()) return fapy_raise();
     if (length >= sizeof small) {
         text = PyMem_Malloc(length + 1);
         if (!text) return PyErr_NoMemory();
-        fa_to_text(T(self), text, length + 1);
+        fai_to_text_as(name, T(self), text, length + 1);
     }
     PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "replace");
     if (text != small) PyMem_Free(text);
@@ -198,7 +201,7 @@ static PyObject *get_grad(PyObject *self, void *unused)
 {
     const fa_tensor *t = T(self);
     (void)unused;
-    if (t->grad) return Py_NewRef(t->grad);
+    if (t->grad) return fapy_track(self), Py_NewRef(t->grad); /* who holds it may make a cycle */
     if (FAI_UNLIKELY(!fa_is_leaf(T(self)) && !FAI_HAS(t, FAI_RETAIN_GRAD)) &&
         PyErr_WarnEx(PyExc_UserWarning, "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
                      "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
@@ -259,7 +262,9 @@ static int set_grad(PyObject *self, PyObject *value, void *unused)
     if (!Py_IsNone(value) && !fapy_tensor_check(value))
         return PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s", Py_TYPE(value)->tp_name), -1;
     if (value == self) return PyErr_SetString(PyExc_RuntimeError, "can't assign Variable as its own grad"), -1;
-    return fa_set_grad(T(self), Py_IsNone(value) ? NULL : T(value)) ? 0 : (fapy_raise(), -1);
+    if (!fa_set_grad(T(self), Py_IsNone(value) ? NULL : T(value))) return fapy_raise(), -1;
+    fapy_track(self);
+    return 0;
 }
 
 static int set_data(PyObject *self, PyObject *value, void *unused)

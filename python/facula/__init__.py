@@ -216,7 +216,7 @@ def set_default_tensor_type(t):
     """
     import warnings
     warnings.warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and torch.set_default_device() "
-                  "as alternatives.")
+                  "as alternatives.", stacklevel=2)
     name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
     set_default_dtype(_types.NAMES[name.rpartition(".")[2].replace("Tensor", "")])
     set_default_device("cuda" if ".cuda." in name else "cpu")

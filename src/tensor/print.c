@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { INDENT = 7 /* of what follows "tensor(" */, NUMBER_ROOM = 512, MOST_PRECISION = 100 };
+enum { NUMBER_ROOM = 512, MOST_PRECISION = 100 };
 
 static const fa_print_options torchs_options = {sizeof(fa_print_options), 4, 1000, 3, 80, -1};
 static fa_print_options options = {sizeof(fa_print_options), 4, 1000, 3, 80, -1};
@@ -26,6 +26,7 @@ void fa_set_print_options(const fa_print_options *given) {
 
 typedef struct shown {
     const fa_tensor *t;
+    int indent;                        /* of what follows "tensor(" */
     bool cut;                          /* long dimensions show their edges only */
     int64_t size[FA_MAX_DIMS], count;  /* what is seen of each dimension, and in all */
     union { double *f; int64_t *i; void *any; } value; /* in C order */
@@ -170,7 +171,7 @@ static void add_row(const shown *s, int64_t first, int64_t indent, fai_text *tex
 }
 
 static void add_block(const shown *s, int dim, int64_t first, fai_text *text) {
-    int64_t indent = INDENT + dim, items = s->size[dim] + is_cut(s, dim), inner = 1;
+    int64_t indent = s->indent + dim, items = s->size[dim] + is_cut(s, dim), inner = 1;
     if (dim == s->t->ndim - 1) {
         add_row(s, first, indent, text);
         return;
@@ -200,13 +201,13 @@ static void add_elements(const shown *s, fai_text *text) {
 /* ---- What follows the numbers ---- */
 
 /* used: how long the last line is by torch's count, which starts two too high and so wraps a little early. */
-static void add_suffix(fai_text *text, int64_t *used, const char *format, const char *value) {
+static void add_suffix(fai_text *text, int indent, int64_t *used, const char *format, const char *value) {
     char suffix[256];
     int length = snprintf(suffix, sizeof suffix, format, value);
     if (*used + length + 2 > options.linewidth) {
         fai_text_add(text, ",\n");
-        add_spaces(text, INDENT);
-        *used = INDENT + length;
+        add_spaces(text, indent);
+        *used = indent + length;
     } else {
         fai_text_add(text, ", ");
         *used += length + 2;
@@ -214,35 +215,35 @@ static void add_suffix(fai_text *text, int64_t *used, const char *format, const 
     fai_text_add(text, "%s", suffix);
 }
 
-static void add_suffixes(const fa_tensor *t, fai_text *text) {
+static void add_suffixes(const fa_tensor *t, int indent, fai_text *text) {
     if (text->failed) return;
     const char *line = strrchr(text->data, '\n');
     int64_t used = (int64_t)text->length + 2 - (line == NULL ? 0 : line + 1 - text->data);
-    if (t->device.type != FA_DEVICE_CPU) add_suffix(text, &used, "device='%s'", fa_device_text(t->device));
+    if (t->device.type != FA_DEVICE_CPU) add_suffix(text, indent, &used, "device='%s'", fa_device_text(t->device));
     if ((t->numel == 0 && t->ndim != 1) || (options.edgeitems == 0 && t->numel > 0)) {
         char size[FA_MAX_DIMS * 24];
         fai_text_shape(size, sizeof size - 1, t->ndim, t->size);
         size[0] = '(';
         snprintf(size + strlen(size) - 1, 3, t->ndim == 1 ? ",)" : ")");
-        add_suffix(text, &used, "size=%s", size);
+        add_suffix(text, indent, &used, "size=%s", size);
     }
     bool obvious = t->dtype == fa_default_dtype() || (t->numel > 0 && (t->dtype == FA_INT64 || t->dtype == FA_BOOL));
-    if (!obvious) add_suffix(text, &used, "dtype=torch.%s", fa_dtype_name((fa_dtype)t->dtype));
+    if (!obvious) add_suffix(text, indent, &used, "dtype=torch.%s", fa_dtype_name((fa_dtype)t->dtype));
     const char *maker = fa_grad_fn_name(t);
-    if (maker != NULL) add_suffix(text, &used, "grad_fn=<%s>", maker);
-    else if (fa_is_requires_grad(t)) add_suffix(text, &used, "%s", "requires_grad=True");
+    if (maker != NULL) add_suffix(text, indent, &used, "grad_fn=<%s>", maker);
+    else if (fa_is_requires_grad(t)) add_suffix(text, indent, &used, "%s", "requires_grad=True");
 }
 
 /* False and an error set if there is no memory or the device failed; text is freed by the caller in every case. */
-static bool tensor_text(const char *op, fa_tensor *t, fai_text *text) {
-    shown s = {.t = t};
+static bool tensor_text(const char *op, const char *name, fa_tensor *t, fai_text *text) {
+    shown s = {.t = t, .indent = (int)strlen(name) + 1};
     if (!fai_check(op, "t", t)) return false;
     bool ok = fetch(&s, op);
     if (ok) {
         choose_format(&s);
-        fai_text_add(text, "tensor(");
+        fai_text_add(text, "%s(", name);
         add_elements(&s, text);
-        add_suffixes(t, text);
+        add_suffixes(t, s.indent, text);
         fai_text_add(text, ")");
         if (text->failed) ok = fai_fail_memory(op, text->length);
     }
@@ -252,7 +253,7 @@ static bool tensor_text(const char *op, fa_tensor *t, fai_text *text) {
 
 void fa_print(fa_tensor *t) {
     fai_text text = {0};
-    if (tensor_text("print", t, &text)) {
+    if (tensor_text("print", "tensor", t, &text)) {
         fai_text_add(&text, "\n");
         if (text.failed) fai_fail_memory("print", text.length);
         else if (fwrite(text.data, 1, text.length, stdout) != text.length)
@@ -261,11 +262,13 @@ void fa_print(fa_tensor *t) {
     fai_text_free(&text);
 }
 
-size_t fa_to_text(fa_tensor *t, char *out, size_t n) {
+size_t fa_to_text(fa_tensor *t, char *out, size_t n) { return fai_to_text_as("tensor", t, out, n); }
+
+size_t fai_to_text_as(const char *name, fa_tensor *t, char *out, size_t n) {
     fai_text text = {0};
     size_t length = 0;
     if (n > 0) out[0] = 0;
-    if (tensor_text("to_text", t, &text)) {
+    if (tensor_text("to_text", name, t, &text)) {
         length = text.length;
         if (n > 0) snprintf(out, n, "%s", text.data);
     }

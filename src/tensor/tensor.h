@@ -61,4 +61,7 @@ bool fai_normalize_dims(const char *op, const fa_tensor *t, fa_shape dims, bool 
 bool fai_check(const char *op, const char *argument, const fa_tensor *t); /* non-NULL, else false (an error unless one is pending) */
 void fai_describe(const fa_tensor *t, char *out, size_t n); /* "float32 tensor of shape [2, 3] on cuda:0" */
 
+/* ---- print.c ---- */
+size_t fai_to_text_as(const char *name, fa_tensor *t, char *out, size_t n); /* fa_to_text with another word than "tensor" */
+
 #endif

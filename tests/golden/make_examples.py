@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Fills in the results of python/examples.tab: run it with a Python that has torch 2.13. It also runs the examples (>>> ...) that stand
-in docstrings of python/facula and says which of them PyTorch answers otherwise; then it ends with 1.
+"""Fills in the results of python/examples.tab: run it with a Python that has torch 2.13.
+
+It also runs the examples (>>> ...) that stand in docstrings of python/facula and says which of them PyTorch answers otherwise; then
+it ends with 1.
 
     python3 tests/golden/make_examples.py          # all rows anew
 """
+
 import ast
 import doctest
 import os

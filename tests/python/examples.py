@@ -1,4 +1,5 @@
 """Runs examples of docstrings, by PyTorch and by Facula, and compares what is printed: numbers to 1e-4, the rest as it stands."""
+
 import contextlib
 import io
 import re

@@ -1,4 +1,5 @@
-"""What programs see of tensors is what PyTorch shows: printed forms, types, errors, devices. The lines: tests/golden/python_facts.py."""
+"""What programs see of tensors is what PyTorch shows: printed forms, types, errors, devices (tests/golden/python_facts.py)."""
+
 import gzip
 import json
 import os

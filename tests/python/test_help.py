@@ -1,4 +1,5 @@
 """Help: every public name says what it is, and shows an example whose printed result is PyTorch's (python/examples.tab)."""
+
 import ast
 import contextlib
 import doctest
@@ -23,8 +24,18 @@ import facula.utils.data
 NUMPY = importlib.util.find_spec("numpy") is not None
 HOME = os.path.dirname(os.path.abspath(facula.__file__))
 # Names that say enough by what they are: types of elements, constants, modules, and bases that nobody calls.
-NO_EXAMPLE = {"Node", "FunctionCtx", "AcceleratorError", "OutOfMemoryError", "dtype", "layout", "memory_format",
-              "load_ipython_extension", "compile", "multi_head_attention_forward"}
+NO_EXAMPLE = {
+    "Node",
+    "FunctionCtx",
+    "AcceleratorError",
+    "OutOfMemoryError",
+    "dtype",
+    "layout",
+    "memory_format",
+    "load_ipython_extension",
+    "compile",
+    "multi_head_attention_forward",
+}
 
 
 def public(module, own_only=False):
@@ -76,8 +87,16 @@ class Docstrings(unittest.TestCase):
         return [n for n, value in names if n not in NO_EXAMPLE and wanted not in (inspect.getdoc(value) or "")]
 
     def test_functions_and_classes_have_help(self):
-        for module in (facula, F, facula.nn, facula.optim, facula.optim.lr_scheduler, facula.utils.data, facula.autograd,
-                       facula.random):
+        for module in (
+            facula,
+            F,
+            facula.nn,
+            facula.optim,
+            facula.optim.lr_scheduler,
+            facula.utils.data,
+            facula.autograd,
+            facula.random,
+        ):
             silent = [n for n, v in public(module, True) if len((inspect.getdoc(v) or "").split()) < 3]
             self.assertEqual(silent, [], module.__name__)
 
@@ -180,8 +199,12 @@ class Stubs(unittest.TestCase):
             for extra, code in (("", 0), ("x.topk()\n", 1), ("torch.ones('a')\n", 1)):
                 with open(path, "w", encoding="utf-8") as f:
                     f.write(PROGRAM + extra)
-                done = subprocess.run([sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", folder, path], text=True,
-                                      capture_output=True, env={**os.environ, "MYPYPATH": os.path.dirname(HOME)})
+                done = subprocess.run(
+                    [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", folder, path],
+                    text=True,
+                    capture_output=True,
+                    env={**os.environ, "MYPYPATH": os.path.dirname(HOME)},
+                )
                 self.assertEqual(done.returncode, code, done.stdout + done.stderr)
 
 

@@ -1,4 +1,5 @@
 """Random numbers are PyTorch's, bit for bit: 423 calls, as values widened to float64 (tests/golden/rng_vectors.json.gz)."""
+
 import collections
 import gzip
 import json
@@ -18,8 +19,14 @@ ABSENT = ("complex64", "cauchy_", "log_normal_", "geometric_", "torch.poisson")
 
 def law(call):
     """The calls that are tested together."""
-    return next((a for a in ABSENT if a in call), call.split("(")[0].replace("torch.", "") if not call.startswith("torch.empty")
-                else call.rpartition(").")[2].split("(")[0])
+    return next(
+        (a for a in ABSENT if a in call),
+        (
+            call.split("(")[0].replace("torch.", "")
+            if not call.startswith("torch.empty")
+            else call.rpartition(").")[2].split("(")[0]
+        ),
+    )
 
 
 def expected(entry):
