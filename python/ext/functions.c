@@ -516,7 +516,8 @@ fa_tensor *resized(fa_tensor *t, fa_shape size)
 fa_tensor *pinned(fa_tensor *t)
 {
     fa_device device = FA_CUDA(-1);
-    if (!fai_on_cpu(t)) return fai_fail(FA_ERR_RUNTIME, "pin_memory", "cannot pin 'torch.%s.Tensor' only dense CPU tensors can be pinned", fa_device_text(fa_device_of_type(t->device.type, -1)));
+    if (!fai_on_cpu(t)) return fai_fail(FA_ERR_RUNTIME, "pin_memory", "cannot pin 'torch.%s.%sTensor' only dense CPU tensors can be pinned",
+                                          fa_device_text(fa_device_of_type(t->device.type, -1)), fai_dtype_title((fa_dtype)t->dtype));
     return fai_device_resolve(&device, "pin_memory") ? t : NULL;
 }
 
@@ -704,6 +705,7 @@ FAPY_DO(normal)
     if (!v[SIZE].given) return PyErr_SetString(PyExc_TypeError, "normal() missing 1 required positional arguments: \"size\": with numbers for mean and std it says how many"), NULL;
     fa_tensor_options options = options_of(v + OPTIONS);
     options.requires_grad = false;
+    if (!options.device.type) options.device = FA_CPU; /* PyTorch's does not follow the default device here */
     fa_tensor *t = fa_empty_with(v[SIZE].as.shape, &options);
     t = t && fai_fill_normal("normal", t, fa_scalar_float(mean.scalar), fa_scalar_float(std.scalar), generator) ? t : NULL;
     if (t && v[OPTIONS + 4].given && v[OPTIONS + 4].as.b) t = fa_requires_grad(t, true);

@@ -270,10 +270,13 @@ static PyObject *mem_get_info(PyObject *self, PyObject *device)
     return Py_BuildValue("KK", (unsigned long long)free_bytes, (unsigned long long)total);
 }
 
+/* As PyTorch: without an index the one that new tensors would be on, which must be there. */
 static PyObject *get_default_device(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
-    return fapy_device_new(fa_default_device());
+    fa_device d = fa_default_device();
+    if (d.type != FA_DEVICE_CPU && d.index < 0 && !fai_device_resolve(&d, "get_default_device")) return fapy_raise();
+    return fapy_device_new(d);
 }
 
 static PyObject *set_default_device(PyObject *self, PyObject *device)

@@ -1,0 +1,126 @@
+"""Devices, as PyTorch has them with two GPUs: placement, moves, the default device, errors. Run with two simulated ones."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+# a line of Python | what it prints, or how its error begins
+LINES = """
+torch.ones(2, device='cuda') | tensor([1., 1.], device='cuda:0')
+torch.ones(2, device='cuda').device | device(type='cuda', index=0)
+torch.ones(2, device=1).device | device(type='cuda', index=1)
+torch.ones(2).cuda().device | device(type='cuda', index=0)
+torch.ones(2).cuda(1).device | device(type='cuda', index=1)
+torch.ones(2).cuda('cuda:1').device | device(type='cuda', index=1)
+torch.ones(2).to(0).device | device(type='cuda', index=0)
+torch.ones(2).to('cuda:1') | tensor([1., 1.], device='cuda:1')
+torch.ones(2).to(torch.ones(1, device='cuda:1')).device | device(type='cuda', index=1)
+torch.ones(2).to('cuda', torch.float64) | tensor([1., 1.], device='cuda:0', dtype=torch.float64)
+torch.ones(2, device='cuda').cpu() | tensor([1., 1.])
+(lambda x: (x.is_cuda, x.is_cpu, x.get_device(), x.type()))(torch.ones(2, device='cuda')) | (True, False, 0, 'torch.cuda.FloatTensor')
+torch.ones(2).type('torch.cuda.LongTensor') | tensor([1, 1], device='cuda:0')
+(lambda x: x.to('cuda') is x)(torch.ones(2, device='cuda')) | True
+(lambda x: x.to('cuda:1') is x)(torch.ones(2, device='cuda')) | False
+(lambda x: x.cuda() is x)(torch.ones(2, device='cuda')) | True
+torch.ones(2, device='cuda') + torch.tensor(1.) | tensor([2., 2.], device='cuda:0')
+torch.ones(2, device='cuda') * 2 | tensor([2., 2.], device='cuda:0')
+torch.ones(2, device='cuda') + torch.ones(2) | RuntimeError: Expected all tensors to be on the same device
+torch.ones(2, device='cuda') + torch.ones(2, device='cuda:1') | RuntimeError: Expected all tensors to be on the same device
+torch.mm(torch.ones(2, 2, device='cuda'), torch.ones(2, 2)) | RuntimeError: Expected all tensors to be on the same device
+torch.cat([torch.ones(2, device='cuda'), torch.ones(2)]) | RuntimeError: Expected all tensors to be on the same device
+torch.nn.Linear(2, 1).cuda()(torch.ones(1, 2)) | RuntimeError: Expected all tensors to be on the same device
+torch.ones(2, device='cuda').add_(torch.ones(2)) | RuntimeError: Expected all tensors to be on the same device
+torch.ones(2).copy_(torch.ones(2, device='cuda') * 3) | tensor([3., 3.])
+torch.ones(2, 2, device='cuda')[torch.tensor([0])] | tensor([[1., 1.]], device='cuda:0')
+torch.ones(2, 2)[torch.tensor([0], device='cuda')] | RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)
+torch.ones(2, device='cuda:2') | AcceleratorError: CUDA error: invalid device ordinal
+torch.ones(2, device='cuda').numpy() | TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.
+torch.ones(2, device='cuda').tolist() | [1.0, 1.0]
+float(torch.ones(1, device='cuda')) | 1.0
+torch.ones(2, device='cuda').sum().item() | 2.0
+(torch.cuda.device_count(), torch.cuda.is_available(), torch.cuda.current_device()) | (2, True, 0)
+torch.cuda.get_device_name(0) | Facula simulated GPU 0
+torch.accelerator.current_accelerator() | device(type='cuda')
+torch.accelerator.device_count() | 2
+torch.zeros_like(torch.ones(2, device='cuda:1')).device | device(type='cuda', index=1)
+torch.ones(2, device='cuda:1').new_zeros(2).device | device(type='cuda', index=1)
+copy.deepcopy(torch.ones(2, device='cuda:1')).device | device(type='cuda', index=1)
+pickle.loads(pickle.dumps(torch.ones(2, device='cuda:1'))).device | device(type='cuda', index=1)
+torch.randn(2, device='cuda', generator=torch.Generator()) | RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'
+torch.Generator(device='cuda').device | device(type='cuda', index=0)
+torch.Generator(device='cuda').get_state().shape | torch.Size([16])
+torch.as_tensor([1], device='cuda').device | device(type='cuda', index=0)
+torch.ones(2, device='cuda', requires_grad=True).cpu() | tensor([1., 1.], grad_fn=<ToCopyBackward0>)
+torch.ones(2, device='cuda').pin_memory() | RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned
+torch.empty(10**12, device='cuda') | OutOfMemoryError: CUDA out of memory. Tried to allocate 3725.29 GiB.
+within(torch.device('cuda:1'), lambda: torch.ones(1).device) | device(type='cuda', index=1)
+within(torch.device('cuda:1'), lambda: torch.tensor(1).device) | device(type='cuda', index=1)
+within(torch.device('cuda:1'), lambda: torch.nn.Linear(1, 1).weight.device) | device(type='cuda', index=1)
+within(torch.device('cuda:1'), lambda: torch.randperm(3).device) | device(type='cuda', index=1)
+within(torch.device('cuda:1'), lambda: torch.as_tensor([1]).device) | device(type='cuda', index=1)
+within(torch.device('cuda:1'), lambda: torch.ones(1, device='cpu').device) | device(type='cpu')
+within(torch.device('cuda:1'), lambda: torch.ones_like(torch.ones(1, device='cpu')).device) | device(type='cpu')
+within(torch.device('cuda:1'), lambda: torch.ones(1, device='cpu').new_zeros(1).device) | device(type='cpu')
+within(torch.device('cuda:1'), lambda: torch.Tensor([1]).device) | device(type='cpu')
+within(torch.device('cuda:1'), lambda: torch.normal(0., 1., (1,)).device) | device(type='cpu')
+within(torch.device('cuda:1'), lambda: torch.get_default_device()) | device(type='cuda', index=1)
+within(torch.device('cuda:1'), lambda: within(torch.device('cpu'), lambda: torch.ones(1).device)) | device(type='cpu')
+within(torch.device('cuda:1'), lambda: 1 / 0) | ZeroDivisionError: division by zero
+torch.ones(1).device | device(type='cpu')
+(torch.set_default_device('cuda'), torch.ones(1).device, torch.get_default_device())[1:] | (device(type='cuda', index=0), device(type='cuda', index=0))
+(torch.set_default_device('cuda:1'), torch.get_default_device())[1] | device(type='cuda', index=1)
+within(torch.cuda.device(1), lambda: torch.ones(1, device='cuda').device) | device(type='cuda', index=1)
+(torch.cuda.set_device(1), torch.ones(1, device='cuda').device)[1] | device(type='cuda', index=1)
+torch.cuda.set_device('cpu') | ValueError: Expected a cuda device, but got: cpu
+"""
+CASES = [line.rpartition(" | ") for line in LINES.strip().split("\n")]
+
+
+def answers():
+    import copy
+    import pickle
+
+    import facula as torch
+
+    def within(context, call):
+        with context:
+            return call()
+
+    names, told = {"torch": torch, "copy": copy, "pickle": pickle, "within": within}, []
+    for line, _, _ in CASES:
+        try:
+            value = eval(line, names)
+            told.append((value if isinstance(value, str) else repr(value)).replace("facula.", "torch."))
+        except Exception as error:
+            told.append(f"{type(error).__name__}: {error}")
+        torch.set_default_device(None)
+        torch.cuda.set_device(0)
+    return told
+
+
+class Devices(unittest.TestCase):
+    maxDiff = None
+
+    def test_with_two_devices(self):
+        program = "import json, test_devices; print(json.dumps(test_devices.answers()))"
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            cwd=os.path.dirname(os.path.abspath(__file__)),
+            env={**os.environ, "FACULA_SIM": "cuda:2"},
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        self.assertEqual(len(told), len(CASES))
+        for (line, _, expected), found in zip(CASES, told):
+            with self.subTest(line=line):
+                error = expected.split(" ")[0].endswith("Error:")
+                self.assertEqual(found[: len(expected)] if error else found, expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
