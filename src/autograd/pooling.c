@@ -349,14 +349,17 @@ static fa_tensor *windows_last(fa_tensor *t, int sides) {
 
 static fa_tensor *adaptive_max(const char *op, int sides, fa_tensor *x, fa_shape output_size, fa_tensor **indices) {
     FAI_CALLED(op);
-    int64_t out[FAI_MAX_SIDES], numel = 1;
-    bool uniform;
+    int64_t out[FAI_MAX_SIDES];
+    bool uniform, nothing = false;
     fa_tensor *at = NULL;
     if (!begin(op, x, sides) || !sizes_wanted(op, x, sides, output_size, out, &uniform)) return NULL;
     FA_SCOPE;
     fa_shape shape = fa_shape_of_tensor(x);
-    for (int s = 0; s < sides; s++) numel *= shape.dim[x->ndim - sides + s] = out[s];
-    if (numel == 0) {
+    for (int s = 0; s < sides; s++) {
+        shape.dim[x->ndim - sides + s] = out[s];
+        nothing = nothing || out[s] == 0;
+    }
+    if (nothing) {
         if (indices && !(*indices = fa_keep(fa_zeros(shape, .dtype = FA_INT64, .device = x->device)))) return NULL;
         return fa_keep(fai_zeros_of(x, shape));
     }
