@@ -58,8 +58,12 @@ static void images(void **state) {
     REFUSED(fa_conv2d_input(x, w, FA_SHAPE(1, 2, 4, 4), one, none, one, 1), RUNTIME,
             "the gradient of the output has shape [1, 2, 4, 4], but with these options the output is [1, 3, 2, 2]");
     REFUSED(
-        fa_conv2d(x, w, .stride = FA_DIMS(INT64_C(1) << 40)), UNSUPPORTED,
-        "a padded plane of 4 x 4, a filter of 2 x 3 x 3, a stride of 1099511627776 x 1099511627776: planes, filters and strides");
+        fa_conv2d(x, w, .padding = FA_DIMS(1 << 30)), UNSUPPORTED,
+        "a padded plane of 2147483652 x 2147483652, a filter of 2 x 3 x 3, a stride of 1 x 1: planes, filters and strides");
+    REFUSED(fa_conv2d(x, w, .stride = FA_DIMS(INT64_C(1) << 40)), RUNTIME,
+            "integer out of range: stride of [1099511627776, 1099511627776], at most 2147483647 is possible");
+    REFUSED(fa_avg_pool1d(cube(), FA_DIMS(INT64_C(1) << 40)), RUNTIME,
+            "integer out of range: kernel_size of 1099511627776, at most 2147483647 is possible");
     REFUSED(fa_max_pool2d(x, two, .padding = FA_DIMS(-1)), RUNTIME, "negative padding is not supported: got [-1, -1]");
     REFUSED(fa_max_pool2d(x, FA_DIMS(2, 2, 2)), RUNTIME,
             "expected kernel_size to be a single integer value or a list of 2 values");

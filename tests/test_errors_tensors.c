@@ -112,6 +112,7 @@ static void shapes(void **state) {
     REFUSED(fa_repeat_interleave_tensor(v, ints(-1), 0), RUNTIME, "repeats can not be negative; the smallest is -1");
     REFUSED(fa_repeat_interleave_tensor(zero, at, 0), INDEX, "Dimension specified as 0 but tensor has no dimensions");
     REFUSED(fa_diag_embed(zero, 0, 0, 1), RUNTIME, "x has 0 dimensions; it must have 1 to 7, and the result has one more");
+    REFUSED(fa_diag_embed(v, INT64_MIN, 0, 1), RUNTIME, "offset=-9223372036854775808 is out of range: no matrix has such a diagonal");
     REFUSED(fa_diag_embed(v, 0, 0, 0), RUNTIME, "diagonal dimensions cannot be identical 0, 0");
     REFUSED(fa_diag(c, 0), RUNTIME, "diag(): Supports 1D or 2D tensors. Got 3D");
     REFUSED(fa_trace(v), RUNTIME, "trace: expected a matrix, but got tensor with dim 1");

@@ -21,6 +21,9 @@ bool fai_sides(const char *op, const char *argument, fa_shape given, int sides, 
     }
     for (int s = 0; s < sides; s++) {
         out[s] = given.dim[given.ndim == 1 ? 0 : s];
+        if (out[s] > INT32_MAX)
+            return fai_fail(FA_ERR_RUNTIME, op, "integer out of range: %s of %lld, at most 2147483647 is possible", argument,
+                            (long long)out[s]);
         if (out[s] >= least) continue;
         return least ? fai_fail(FA_ERR_RUNTIME, op, "non-positive %s is not supported: got %lld, give 1 or more", argument,
                                 (long long)out[s])

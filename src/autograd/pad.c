@@ -65,7 +65,8 @@ static fa_tensor *constant(fa_tensor *x, const frame *f, double value) {
     fa_shape shape = fa_shape_of_tensor(x);
     int64_t numel = 1;
     for (int d = 0; d < x->ndim; d++) {
-        const int64_t more = (f->before[d] > 0 ? f->before[d] : 0) + (f->after[d] > 0 ? f->after[d] : 0);
+        int64_t more;
+        if (!fai_add(f->before[d] > 0 ? f->before[d] : 0, f->after[d] > 0 ? f->after[d] : 0, &more)) more = INT64_MAX;
         grows |= more > 0;
         if (more > INT64_MAX - shape.dim[d] || !fai_mul(numel, shape.dim[d] + more, &numel))
             return fai_fail(FA_ERR_RUNTIME, "pad",

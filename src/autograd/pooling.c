@@ -209,7 +209,10 @@ static fa_tensor *unpool(const char *op, int sides, fa_tensor *x, fa_tensor *ind
         return NULL;
     FA_SCOPE;
     fa_shape flat = {.ndim = x->ndim - sides + 1}, full = fa_shape_of_tensor(x);
-    for (int s = 0; s < sides; s++) full.dim[x->ndim - sides + s] = out[s], places *= out[s];
+    for (int s = 0; s < sides; s++) {
+        full.dim[x->ndim - sides + s] = out[s];
+        if (!fai_mul(places, out[s], &places)) places = INT64_MAX; /* refused where it is allocated */
+    }
     for (int d = 0; d < flat.ndim; d++) flat.dim[d] = d + 1 < flat.ndim ? x->size[d] : places;
     fa_tensor *r = fa_scatter(fai_zeros_of(x, flat), -1, fa_flatten(indices, -sides, -1), fa_flatten(x, -sides, -1));
     return fa_keep(fa_reshape(r, full));

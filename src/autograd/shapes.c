@@ -137,6 +137,8 @@ fa_tensor *fa_diag_embed(fa_tensor *x, int64_t offset, int64_t dim0, int64_t dim
                         FA_MAX_DIMS - 1);
     if (!fai_wrap_dim(op, dim0, x->ndim + 1, &a) || !fai_wrap_dim(op, dim1, x->ndim + 1, &b)) return NULL;
     if (a == b) return fai_fail(FA_ERR_RUNTIME, op, "diagonal dimensions cannot be identical %d, %d", a, b);
+    if (offset > INT64_MAX / 4 || offset < -(INT64_MAX / 4))
+        return fai_fail(FA_ERR_RUNTIME, op, "offset=%lld is out of range: no matrix has such a diagonal", (long long)offset);
     const int64_t size = x->size[x->ndim - 1] + (offset < 0 ? -offset : offset);
     fa_shape shape = {.ndim = x->ndim + 1};
     for (int d = 0, from = 0; d < shape.ndim; d++) shape.dim[d] = d == a || d == b ? size : x->size[from++];

@@ -7,6 +7,9 @@ bool fai_pair(const char *op, const char *argument, fa_shape given, int64_t leas
     char shape[128];
     if (given.ndim == 1 || given.ndim == 2) {
         out[0] = given.dim[0], out[1] = given.dim[given.ndim - 1];
+        if (out[0] > INT32_MAX || out[1] > INT32_MAX)
+            return fai_fail(FA_ERR_RUNTIME, op, "integer out of range: %s of [%lld, %lld], at most 2147483647 is possible", argument,
+                            (long long)out[0], (long long)out[1]);
         if (out[0] >= least && out[1] >= least) return true;
         if (least)
             return fai_fail(FA_ERR_RUNTIME, op, "%s should be greater than zero, but got [%lld, %lld]", argument,
