@@ -23,7 +23,7 @@ check() { # check NAME COMMAND...
 
 # A copy, so that the source tree gets no build folders; the working tree's own files, committed or not.
 mkdir "$root/source"
-for item in CMakeLists.txt CMakePresets.json facula.pc.in cmake include src kernels tools python cli tests data; do
+for item in CMakeLists.txt CMakePresets.json facula.pc.in cmake include src kernels tools python cli tests data docs; do
     cp -R "$item" "$root/source/"
 done
 cd "$root/source" || exit 1
