@@ -17,6 +17,7 @@ import argparse
 import os
 import re
 import sys
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import rows
@@ -136,10 +137,10 @@ typedef struct fai_kernel_info {{
 }} fai_kernel_info;
 extern const fai_kernel_info fai_kernels[FAI_K_COUNT];
 
-/* Whole programs, one a family. -DFA_ROW=<row> leaves the one case of that row in ew, reduce and optim, and
+/* Whole programs, one a family, deflated: fai_program_text() in device.h gives the text. -DFA_ROW=<row> leaves the one case of that row in ew, reduce and optim, and
  * -DFA_INSTANCE=FAI_F32 (a number) the one instance: a small part of the time that the whole takes to build. */
-typedef struct fai_program_text {{ const char *family, *text; }} fai_program_text;
-extern const fai_program_text fai_programs[];
+typedef struct fai_program {{ const char *family; const unsigned char *packed; unsigned packed_bytes, bytes; }} fai_program;
+extern const fai_program fai_programs[];
 extern const int fai_program_count;
 
 typedef struct fai_row_info {{
@@ -204,17 +205,17 @@ def tables(build):
     out.append("};\n\n")
     present = [f for f in build.families if f.exists]
     for f in present:
-        out.append(f"static const char {f.name}_text[] =\n{literal(program(build, f))};\n\n")
-    out.append("const fai_program_text fai_programs[] = {\n")
-    out += [f'    {{"{f.name}", {f.name}_text}},\n' for f in present]
-    out.append("    {NULL, NULL}\n};\n" + f"const int fai_program_count = {len(present)};\n")
+        out.append(f"static const unsigned char {f.name}_packed[] = {{\n{packed(program(build, f))}}};\n\n")
+    out.append("const fai_program fai_programs[] = {\n")
+    out += [f'    {{"{f.name}", {f.name}_packed, sizeof {f.name}_packed, {len(program(build, f))}}},\n' for f in present]
+    out.append("    {NULL, NULL, 0, 0}\n};\n" + f"const int fai_program_count = {len(present)};\n")
     return "".join(out)
 
 
-def literal(text):
-    def line(s):
-        return '    "' + s.replace("\\", "\\\\").replace('"', '\\"') + '\\n"'
-    return "\n".join(line(s) for s in text.splitlines())
+def packed(text):
+    """The texts are a seventh of the library when they stand there as they are, and a fifth of that deflated."""
+    data = zlib.compress(text.encode("ascii"), 9)
+    return "".join("    " + ",".join(map(str, data[i:i + 32])) + ",\n" for i in range(0, len(data), 32))
 
 
 # ---- program texts -----------------------------------------------------------------------------------------------------

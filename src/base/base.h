@@ -28,6 +28,8 @@ void *fai_alloc_aligned(fai_tag tag, size_t bytes);   /* 64-byte lines, for elem
 void *fai_realloc(fai_tag tag, void *old, size_t old_bytes, size_t bytes);
 void fai_free(fai_tag tag, void *block, size_t bytes);
 void fai_free_aligned(fai_tag tag, void *block, size_t bytes);
+void *fai_zlib_alloc(void *opaque, unsigned items, unsigned size); /* zlib's memory comes through the door */
+void fai_zlib_free(void *opaque, void *block);
 bool fai_caches_on(void);
 void fai_on_cache_drop(void (*drop)(void));           /* called by fa_test_caches(false) and fa_finish; at most 16 */
 void fai_drop_caches(void);

@@ -102,6 +102,22 @@ void fai_free(fai_tag tag, void *block, size_t bytes) {
 
 void fai_free_aligned(fai_tag tag, void *block, size_t bytes) { fai_free(tag, block, bytes); }
 
+/* zlib gives no size when it frees, so that a block remembers its own. */
+void *fai_zlib_alloc(void *opaque, unsigned items, unsigned size) {
+    (void)opaque;
+    size_t bytes = (size_t)items * size + 16;
+    size_t *block = fai_alloc(FAI_TAG_FILE, bytes);
+    if (block == NULL) return NULL;
+    block[0] = bytes;
+    return (char *)block + 16;
+}
+
+void fai_zlib_free(void *opaque, void *block) {
+    (void)opaque;
+    size_t *start = (size_t *)(void *)((char *)block - 16);
+    fai_free(FAI_TAG_FILE, start, start[0]);
+}
+
 fa_memory_use fa_host_memory_use(void) {
     fa_memory_use use = {.bytes = atomic_load(&door.bytes), .peak_bytes = atomic_load(&door.peak)};
     for (int tag = 0; tag < FAI_TAG_COUNT; tag++) {

@@ -37,6 +37,10 @@ bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes,
 bool fai_copy_within(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op); /* any two devices */
 bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char *op);                   /* CPU too */
 
+/* The text of a program of kernels_gen.h, for build(); NULL and an error if there is no memory. fai_free(FAI_TAG_OTHER, text, bytes + 1). */
+struct fai_program;
+char *fai_program_text(const struct fai_program *program, const char *op);
+
 /* Launches kernel `id` (an enum of kernels_gen.h) on a device that is not the CPU. buffers[i] with byte offset, NULL: none.
  * The queue keeps the buffers alive until the kernel has run. */
 bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op);

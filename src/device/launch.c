@@ -3,6 +3,7 @@
 #include "inside.h"
 #include <kernels_gen.h>
 #include <string.h>
+#include <zlib.h>
 
 static bool make_tables(fai_dev *dev, const char *op) {
     if (dev->kernels) return true;
@@ -21,11 +22,33 @@ static int program_of(const char *family) {
     return -1;
 }
 
+char *fai_program_text(const fai_program *program, const char *op) {
+    z_stream z = {.zalloc = fai_zlib_alloc, .zfree = fai_zlib_free};
+    char *text = fai_alloc(FAI_TAG_OTHER, program->bytes + 1);
+    if (!text) return fai_fail_memory(op, program->bytes + 1);
+    z.next_in = (Bytef *)(uintptr_t)program->packed;
+    z.avail_in = program->packed_bytes;
+    z.next_out = (Bytef *)text;
+    z.avail_out = program->bytes;
+    text[program->bytes] = 0;
+    int state = inflateInit(&z);
+    if (state == Z_OK) {
+        state = inflate(&z, Z_FINISH);
+        inflateEnd(&z);
+    }
+    if (state == Z_STREAM_END && z.avail_out == 0) return text;
+    fai_free(FAI_TAG_OTHER, text, program->bytes + 1);
+    return fai_fail_memory(op, (size_t)64 << 10); /* the window; the data itself is the library's own */
+}
+
 static bool build(fai_dev *dev, int text, const char *op) {
     if (dev->programs[text]) return true;
     char log[1200] = "";
-    const fai_program_text *program = &fai_programs[text];
-    int code = dev->backend->build(dev->ordinal, program->family, program->text, "", &dev->programs[text], log, sizeof log);
+    const fai_program *program = &fai_programs[text];
+    char *source = fai_program_text(program, op);
+    if (!source) return false;
+    int code = dev->backend->build(dev->ordinal, program->family, source, "", &dev->programs[text], log, sizeof log);
+    fai_free(FAI_TAG_OTHER, source, program->bytes + 1);
     if (code == 0) return true;
     dev->programs[text] = NULL;
     char doing[1400];

@@ -68,8 +68,6 @@ bool fai_source_member(fai_source *source, const fai_file *file, const char *mem
 bool fai_source_read(fai_source *source, void *out, uint64_t n);
 bool fai_source_skip(fai_source *source); /* reads the rest */
 void fai_source_close(fai_source *source);
-voidpf fai_zlib_alloc(voidpf opaque, uInt items, uInt size); /* zlib's memory comes through the door */
-void fai_zlib_free(voidpf opaque, voidpf block);
 
 /* ---- contents.c: elements ---- */
 /* A new tensor filled by read(context, host, bytes): straight into its memory on the CPU, by one copy on a device. column_major:

@@ -5,22 +5,6 @@
 
 enum { PIECE = 64 * 1024 };
 
-/* zlib gives no size when it frees, so that a block remembers its own. */
-voidpf fai_zlib_alloc(voidpf opaque, uInt items, uInt size) {
-    (void)opaque;
-    size_t bytes = (size_t)items * size + 16;
-    size_t *block = fai_alloc(FAI_TAG_FILE, bytes);
-    if (block == NULL) return NULL;
-    block[0] = bytes;
-    return (char *)block + 16;
-}
-
-void fai_zlib_free(voidpf opaque, voidpf block) {
-    (void)opaque;
-    size_t *start = (size_t *)(void *)((char *)block - 16);
-    fai_free(FAI_TAG_FILE, start, start[0]);
-}
-
 void fai_source_whole(fai_source *source, const fai_file *file) {
     memset(source, 0, sizeof *source);
     source->file = file;
