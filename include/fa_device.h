@@ -59,13 +59,6 @@ static inline void fa_device_scope_close_cleanup(const int *unused) { (void)unus
 #endif
 
 FA_API bool fa_synchronize(fa_device device);       /* waits; returns false with the first late error of that device */
-FA_API bool fa_empty_cache(fa_device device);       /* gives unused cached memory back to the driver */
-FA_API uint64_t fa_memory_allocated(fa_device device);     /* bytes in live tensors, rounded to the allocator's 512 */
-FA_API uint64_t fa_memory_reserved(fa_device device);      /* bytes taken from the driver */
-FA_API uint64_t fa_max_memory_allocated(fa_device device);
-FA_API uint64_t fa_max_memory_reserved(fa_device device);
-FA_API void fa_reset_peak_memory_stats(fa_device device);
-FA_API bool fa_memory_info(fa_device device, uint64_t *free_bytes, uint64_t *total_bytes);
 
 /* For tests and lessons: how many copies and launches the device has seen since start. */
 typedef struct fa_device_counts { uint64_t launches, copies_to_device, copies_to_host, copies_within, waits; } fa_device_counts;

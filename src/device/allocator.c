@@ -18,17 +18,6 @@
 #define MIDDLE_SEGMENT (20 * MIB)
 #define LARGE_STEP (2 * MIB)
 
-enum { REPORTED = 5 };
-
-struct fai_block {
-    fai_block *left, *right;      /* neighbours in the segment */
-    fai_block *before, *after;    /* in its bin while free, in dev->live while not */
-    fa_address address;
-    size_t size;
-    bool free, small;
-    char op[30];                  /* who made the buffer, for the report */
-};
-
 /* ---- bins ---- */
 
 static unsigned bin_of(size_t size) {
@@ -41,7 +30,8 @@ static unsigned bin_of(size_t size) {
 
 static fai_pool *pool_of(fai_dev *dev, const fai_block *block) { return block->small ? &dev->small : &dev->large; }
 
-static void put_free(fai_pool *pool, fai_block *block) {
+static void put_free(fai_dev *dev, fai_block *block) {
+    fai_pool *pool = pool_of(dev, block);
     unsigned bin = bin_of(block->size);
     fai_block *before = NULL, *after = pool->bin[bin];
     while (after && after->size < block->size) before = after, after = after->after;
@@ -52,15 +42,18 @@ static void put_free(fai_pool *pool, fai_block *block) {
     else pool->bin[bin] = block;
     pool->filled[bin / 64] |= (uint64_t)1 << bin % 64;
     block->free = true;
+    if (block->left || block->right) fai_count_inactive(dev, block, true);
 }
 
-static void take_free(fai_pool *pool, fai_block *block) {
+static void take_free(fai_dev *dev, fai_block *block) {
+    fai_pool *pool = pool_of(dev, block);
     unsigned bin = bin_of(block->size);
     if (block->after) block->after->before = block->before;
     if (block->before) block->before->after = block->after;
     else pool->bin[bin] = block->after;
     if (!pool->bin[bin]) pool->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
     block->free = false;
+    if (block->left || block->right) fai_count_inactive(dev, block, false);
 }
 
 static fai_block *best_fit(const fai_pool *pool, size_t size) {
@@ -98,30 +91,27 @@ static void drop_spare_descriptions(fai_dev *dev) {
     dev->spare = NULL;
 }
 
-/* ---- counting ---- */
-
-static void raise_peak(_Atomic uint64_t *peak, uint64_t now) {
-    if (now > atomic_load_explicit(peak, memory_order_relaxed)) atomic_store_explicit(peak, now, memory_order_relaxed);
-}
-
-static void count_allocated(fai_dev *dev, size_t more) { /* the lock is held: single writers need no locked instruction */
-    uint64_t now = atomic_load_explicit(&dev->allocated, memory_order_relaxed) + more;
-    atomic_store_explicit(&dev->allocated, now, memory_order_relaxed);
-    raise_peak(&dev->max_allocated, now);
-}
-
-static void count_reserved(fai_dev *dev, size_t more) {
-    uint64_t now = atomic_load_explicit(&dev->reserved, memory_order_relaxed) + more;
-    atomic_store_explicit(&dev->reserved, now, memory_order_relaxed);
-    raise_peak(&dev->max_reserved, now);
-}
-
 /* ---- segments ---- */
 
 static size_t segment_size(size_t size) {
     if (size <= SMALL_MOST) return SMALL_SEGMENT;
     if (size < MIDDLE_MOST) return MIDDLE_SEGMENT;
     return (size + LARGE_STEP - 1) / LARGE_STEP * LARGE_STEP;
+}
+
+static void add_segment(fai_dev *dev, fai_block *block) {
+    block->segment_before = NULL;
+    block->segment_after = dev->segments;
+    if (dev->segments) dev->segments->segment_before = block;
+    dev->segments = block;
+    fai_count_segment(dev, block, true);
+}
+
+static void drop_segment(fai_dev *dev, fai_block *block) {
+    if (block->segment_after) block->segment_after->segment_before = block->segment_before;
+    if (block->segment_before) block->segment_before->segment_after = block->segment_after;
+    else dev->segments = block->segment_after;
+    fai_count_segment(dev, block, false);
 }
 
 /* With the lock held. What the queue still uses must not go: the caller has waited. */
@@ -132,8 +122,8 @@ static uint64_t release_from(fai_dev *dev, fai_pool *pool) {
             next = block->after;
             if (block->left || block->right) continue;
             if (dev->backend->release(dev->ordinal, block->address) != 0) continue; /* a lost device: it stays on the books */
-            take_free(pool, block);
-            count_reserved(dev, (size_t)0 - block->size);
+            take_free(dev, block);
+            drop_segment(dev, block);
             released += block->size;
             free_description(dev, block);
         }
@@ -152,6 +142,7 @@ static uint64_t unused_bytes(const fai_pool *pool) {
 static uint64_t release_unused_locked(fai_dev *dev) {
     if (unused_bytes(&dev->small) + unused_bytes(&dev->large) == 0) return 0;
     fai_queue_wait(dev, "empty_cache");
+    dev->stats.num_sync_all_streams++;
     return release_from(dev, &dev->small) + release_from(dev, &dev->large);
 }
 
@@ -163,98 +154,42 @@ uint64_t fai_release_unused(fai_dev *dev) {
     return released;
 }
 
-/* ---- no memory: who has it, and what would help ---- */
-
-static size_t find_largest(const fai_dev *dev, const fai_block *largest[REPORTED]) {
-    size_t found = 0;
-    for (const fai_block *block = dev->live; block; block = block->after) {
-        size_t at = found;
-        while (at > 0 && largest[at - 1]->size < block->size) at--;
-        if (at == REPORTED) continue;
-        if (found < REPORTED) found++;
-        for (size_t i = found - 1; i > at; i--) largest[i] = largest[i - 1];
-        largest[at] = block;
-    }
-    return found;
-}
-
-static size_t add_text(char *out, size_t n, size_t used, const char *format, ...) FA_PRINTF(4, 5);
-static size_t add_text(char *out, size_t n, size_t used, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int more = used < n ? vsnprintf(out + used, n - used, format, arguments) : 0;
-    va_end(arguments);
-    return used + (size_t)(more > 0 ? more : 0);
-}
-
-static size_t add_holders(const fai_dev *dev, char *out, size_t n, size_t used) {
-    const fai_block *largest[REPORTED];
-    size_t found = find_largest(dev, largest);
-    char amount[32];
-    if (found == 0) return add_text(out, n, used, "No tensor of this process lies there.");
-    used = add_text(out, n, used, "The largest live buffers:");
-    for (size_t i = 0; i < found; i++) {
-        fai_text_bytes(amount, sizeof amount, largest[i]->size);
-        used = add_text(out, n, used, "%s %s made by '%s'", i ? "," : "", amount, largest[i]->op);
-    }
-    return add_text(out, n, used, ".");
-}
-
-/* Everything unused was given back before this was called, so an emptied cache is no remedy any more; the text says so. */
-static fai_block *fail_no_memory(const fai_dev *dev, size_t bytes, uint64_t released, const char *op) {
-    uint64_t available = 0, total = 0, allocated = atomic_load(&dev->allocated), reserved = atomic_load(&dev->reserved);
-    char tried[32], capacity[32], room[32], live[32], cached[32], gone[32], upper[16], text[1600];
-    dev->backend->memory_info(dev->ordinal, &available, &total);
-    fai_text_bytes(tried, sizeof tried, bytes);
-    fai_text_bytes(capacity, sizeof capacity, total);
-    fai_text_bytes(room, sizeof room, available);
-    fai_text_bytes(live, sizeof live, allocated);
-    fai_text_bytes(cached, sizeof cached, reserved - allocated);
-    fai_text_bytes(gone, sizeof gone, released);
-    fai_type_upper(upper, dev->name.type);
-    size_t used =
-        add_text(text, sizeof text, 0,
-                 "%s out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which %s is free. Of the "
-                 "allocated memory %s is allocated by Facula, and %s is reserved by Facula but unallocated. ",
-                 upper, tried, dev->name.index, capacity, room, live, cached);
-    used = add_holders(dev, text, sizeof text, used);
-    if (released)
-        used = add_text(text, sizeof text, used,
-                        " The cache was emptied first (%s given back), so fa_empty_cache would not help.", gone);
-    else if (reserved == allocated)
-        used = add_text(text, sizeof text, used, " Nothing is cached, so fa_empty_cache would not help.");
-    else
-        used = add_text(text, sizeof text, used,
-                        " fa_empty_cache would free nothing: what is cached lies between live buffers of the same segments.");
-    add_text(text, sizeof text, used,
-             " Use a smaller batch, drop what is no longer needed (a list of losses keeps every graph: keep fa_item(loss) "
-             "instead), or compute without gradients where none are needed.");
-    return fai_fail(FA_ERR_DEVICE_MEMORY, op, "%s", text);
-}
-
 /* ---- blocks ---- */
 
-static fai_block *new_segment(fai_dev *dev, size_t size, size_t bytes, const char *op) {
+/* What new_block found out when there was no memory; the error is set when the lock is free again. */
+typedef struct shortage {
+    bool found;
+    uint64_t released; /* by the last try */
+} shortage;
+
+static int driver_allocate(fai_dev *dev, size_t segment, fa_address *address) {
+    if (dev->limited && dev->stats.reserved_bytes[FA_POOL_ALL].current + segment > dev->limit) return FA_BACKEND_NO_MEMORY;
+    return dev->backend->allocate(dev->ordinal, segment, address);
+}
+
+static fai_block *new_segment(fai_dev *dev, size_t size, const char *op, shortage *lack) {
     fai_block *block = new_description(dev);
     if (!block) return fai_fail_memory(op, sizeof *block);
     size_t segment = segment_size(size);
-    uint64_t released = 0;
     fa_address address = 0;
     atomic_store(&dev->touched, true);
-    int code = dev->backend->allocate(dev->ordinal, segment, &address);
-    if (code == FA_BACKEND_NO_MEMORY && (released = release_unused_locked(dev)) > 0)
-        code = dev->backend->allocate(dev->ordinal, segment, &address);
+    int code = driver_allocate(dev, segment, &address);
+    if (code == FA_BACKEND_NO_MEMORY && (lack->released = release_unused_locked(dev)) > 0) {
+        dev->stats.num_alloc_retries++;
+        code = driver_allocate(dev, segment, &address);
+    }
     if (code != 0) {
         free_description(dev, block);
-        if (code == FA_BACKEND_NO_MEMORY) return fail_no_memory(dev, bytes, released, op);
-        fai_fail_backend(dev, code, op, "allocating memory");
+        lack->found = code == FA_BACKEND_NO_MEMORY;
+        if (lack->found) dev->stats.num_ooms++;
+        else fai_fail_backend(dev, code, op, "allocating memory");
         return NULL;
     }
     memset(block, 0, sizeof *block);
     block->address = address;
     block->size = segment;
     block->small = size <= SMALL_MOST;
-    count_reserved(dev, segment);
+    add_segment(dev, block);
     return block;
 }
 
@@ -274,11 +209,13 @@ static void cut(fai_dev *dev, fai_block *block, size_t size, fai_block *rest) {
     if (rest->right) rest->right->left = rest;
     block->right = rest;
     block->size = size;
-    put_free(pool_of(dev, rest), rest);
+    put_free(dev, rest);
 }
 
-static void make_live(fai_dev *dev, fai_block *block, const char *op) {
+static void make_live(fai_dev *dev, fai_block *block, size_t asked, const char *op) {
     size_t i = 0;
+    block->asked = asked;
+    block->site = 0;
     for (; op && op[i] && i < sizeof block->op - 1; i++) block->op[i] = op[i];
     block->op[i] = 0;
     block->free = false;
@@ -286,20 +223,21 @@ static void make_live(fai_dev *dev, fai_block *block, const char *op) {
     block->after = dev->live;
     if (dev->live) dev->live->before = block;
     dev->live = block;
-    count_allocated(dev, block->size);
+    fai_count_live(dev, block, true);
+    fai_count_active(dev, block, true);
 }
 
-static fai_block *new_block(fai_dev *dev, size_t bytes, const char *op) {
+static fai_block *new_block(fai_dev *dev, size_t bytes, const char *op, shortage *lack) {
     size_t size = (bytes + UNIT - 1) / UNIT * UNIT;
     fai_pool *pool = size <= SMALL_MOST ? &dev->small : &dev->large;
     fai_block *rest = new_description(dev); /* before anything changes, in case the block is to be cut */
     if (!rest) return fai_fail_memory(op, sizeof *rest);
     fai_block *block = best_fit(pool, size);
-    if (block) take_free(pool, block);
-    else block = new_segment(dev, size, bytes, op);
+    if (block) take_free(dev, block);
+    else block = new_segment(dev, size, op, lack);
     if (block && worth_cutting(block, size)) cut(dev, block, size, rest);
     else free_description(dev, rest);
-    if (block) make_live(dev, block, op);
+    if (block) make_live(dev, block, bytes, op);
     else if (!fai_caches_on()) drop_spare_descriptions(dev);
     return block;
 }
@@ -314,9 +252,10 @@ fai_block *fai_block_new(fai_dev *dev, size_t bytes, const char *op) {
                         upper, bytes);
     }
     pthread_mutex_lock(&dev->memory_lock);
-    fai_block *block = new_block(dev, bytes, op);
+    shortage lack = {0};
+    fai_block *block = new_block(dev, bytes, op, &lack);
     pthread_mutex_unlock(&dev->memory_lock);
-    return block;
+    return FAI_UNLIKELY(lack.found) ? fai_fail_device_memory(dev, bytes, lack.released, op) : block;
 }
 
 /* Makes one block of two neighbours; the right one's description goes. */
@@ -328,21 +267,21 @@ static void join(fai_dev *dev, fai_block *left, fai_block *right) {
 }
 
 static void free_block(fai_dev *dev, fai_block *block) {
-    fai_pool *pool = pool_of(dev, block);
     if (block->after) block->after->before = block->before;
     if (block->before) block->before->after = block->after;
     else dev->live = block->after;
-    count_allocated(dev, (size_t)0 - block->size);
+    fai_count_live(dev, block, false);
+    fai_count_active(dev, block, false);
     if (block->right && block->right->free) {
-        take_free(pool, block->right);
+        take_free(dev, block->right);
         join(dev, block, block->right);
     }
     if (block->left && block->left->free) {
         block = block->left;
-        take_free(pool, block);
+        take_free(dev, block);
         join(dev, block, block->right);
     }
-    put_free(pool, block);
+    put_free(dev, block);
     if (FAI_UNLIKELY(!fai_caches_on())) {
         if (!block->left && !block->right) release_unused_locked(dev);
         drop_spare_descriptions(dev);
@@ -365,23 +304,4 @@ bool fa_empty_cache(fa_device device) {
     fai_dev *dev = fai_dev_find(device);
     if (dev) fai_release_unused(dev);
     return true;
-}
-
-static uint64_t read_counter(fa_device device, size_t offset) {
-    fai_dev *dev = fai_dev_find(device);
-    return dev ? atomic_load((_Atomic uint64_t *)((char *)dev + offset)) : 0;
-}
-
-uint64_t fa_memory_allocated(fa_device device) { return read_counter(device, offsetof(fai_dev, allocated)); }
-uint64_t fa_memory_reserved(fa_device device) { return read_counter(device, offsetof(fai_dev, reserved)); }
-uint64_t fa_max_memory_allocated(fa_device device) { return read_counter(device, offsetof(fai_dev, max_allocated)); }
-uint64_t fa_max_memory_reserved(fa_device device) { return read_counter(device, offsetof(fai_dev, max_reserved)); }
-
-void fa_reset_peak_memory_stats(fa_device device) {
-    fai_dev *dev = fai_dev_find(device);
-    if (!dev || fai_forked_child()) return;
-    pthread_mutex_lock(&dev->memory_lock);
-    atomic_store(&dev->max_allocated, atomic_load(&dev->allocated));
-    atomic_store(&dev->max_reserved, atomic_load(&dev->reserved));
-    pthread_mutex_unlock(&dev->memory_lock);
 }

@@ -3,7 +3,7 @@
 #define FAI_DEVICE_H
 
 #include "../base/base.h"
-#include <fa_device.h>
+#include <fa_memory.h>
 #include <sys/fa_backend.h>
 #include "../../kernels/plan.h"
 

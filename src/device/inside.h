@@ -10,7 +10,16 @@
 enum { FAI_TYPES = 16, FAI_DEVICES = 64, FAI_BINS = 600, FAI_LOG = 64, FAI_SPOILED = 8 };
 
 /* ---- allocator.c ---- */
-typedef struct fai_block fai_block;
+typedef struct fai_block {
+    struct fai_block *left, *right;      /* neighbours in the segment */
+    struct fai_block *before, *after;    /* in its bin while free, in dev->live while not */
+    struct fai_block *segment_before, *segment_after; /* in dev->segments: of a segment's first block */
+    fa_address address;
+    size_t size, asked;                  /* asked: what the buffer wanted, of a live block */
+    uint32_t site;                       /* the line of the program that asked for it, as fai_other_face.site knows it; 0: unknown */
+    bool free, small;
+    char op[30];                         /* who made the buffer, for the report */
+} fai_block;
 typedef struct fai_pool {
     fai_block *bin[FAI_BINS];            /* free blocks, each list by size */
     uint64_t filled[(FAI_BINS + 63) / 64]; /* which bins have any */
@@ -32,7 +41,10 @@ typedef struct fai_dev {
     pthread_mutex_t memory_lock;
     fai_pool small, large;
     fai_block *live, *spare;             /* allocated blocks; unused descriptions */
-    _Atomic uint64_t allocated, reserved, max_allocated, max_reserved;
+    fai_block *segments;                 /* the first block of each */
+    fa_memory_stats stats;
+    bool limited;
+    uint64_t limit;                      /* if limited: bytes of it that this process may take */
 
     pthread_mutex_t queue_lock;
     fai_staged *staged;
@@ -74,6 +86,19 @@ void fai_block_free(fai_dev *dev, fai_block *block);
 fa_address fai_block_address(const fai_block *block);
 size_t fai_block_size(const fai_block *block);
 uint64_t fai_release_unused(fai_dev *dev);          /* bytes given back to the driver */
+
+/* ---- stats.c: with the lock held; a freed block that a queue still uses is not live, but active ---- */
+void fai_count_live(fai_dev *dev, const fai_block *block, bool more);
+void fai_count_active(fai_dev *dev, const fai_block *block, bool more);
+void fai_count_segment(fai_dev *dev, const fai_block *block, bool more);
+void fai_count_inactive(fai_dev *dev, const fai_block *block, bool more); /* free, in a segment that others use too */
+
+/* ---- summary.c ---- */
+size_t fai_memory_table(const fa_memory_stats *stats, int index, bool abbreviated, char *out, size_t n);
+
+/* ---- report.c ---- */
+/* Everything unused was given back before. Without the lock: it asks other rooms, which may free blocks. */
+void *fai_fail_device_memory(fai_dev *dev, size_t bytes, uint64_t released, const char *op);
 
 /* ---- host.c: the CPU's memory ---- */
 enum { FAI_HEADER_ROOM = 64 };                      /* room of a buffer whose memory lies elsewhere, while host.c has it */

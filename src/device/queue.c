@@ -403,11 +403,3 @@ fa_device_counts fa_device_get_counts(fa_device device) {
     out.waits = atomic_load(&dev->count.waits);
     return out;
 }
-
-bool fa_memory_info(fa_device device, uint64_t *free_bytes, uint64_t *total_bytes) {
-    *free_bytes = *total_bytes = 0;
-    fai_dev *dev = fai_dev_get(device, "memory_info");
-    if (!dev) return false;
-    int code = dev->backend->memory_info(dev->ordinal, free_bytes, total_bytes);
-    return code == 0 || fai_fail_backend(dev, code, "memory_info", "asking for its free memory");
-}
