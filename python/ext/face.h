@@ -115,7 +115,7 @@ PyObject *fapy_richcompare(PyObject *a, PyObject *b, int op);
 /* A tensor from any data, as torch.tensor makes it; borrowed from the scope. dtype, device: all zero where they are not given. */
 fa_tensor *fapy_tensor_of(const char *function, PyObject *data, fa_dtype dtype, fa_device device);
 PyObject *fapy_item(fa_tensor *t);
-extern PyMethodDef fapy_create_functions[], fapy_system_functions[];
+extern PyMethodDef fapy_create_functions[], fapy_system_functions[], fapy_memory_functions[];
 bool fapy_autograd_set_up(PyObject *module);
 bool fapy_function_set_up(PyObject *module); /* function.c */
 extern PyMethodDef fapy_autograd_functions[], fapy_autograd_methods[];

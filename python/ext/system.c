@@ -221,55 +221,6 @@ static PyObject *synchronize(PyObject *self, PyObject *device)
     return fa_synchronize(d) ? Py_NewRef(Py_None) : fapy_raise();
 }
 
-static PyObject *empty_cache(PyObject *self, PyObject *device)
-{
-    fa_device d;
-    (void)self;
-    if (!device_arg(device, "empty_cache", &d)) return NULL;
-    if (fa_device_is_available(d.type) && !fa_empty_cache(d)) return fapy_raise();
-    Py_RETURN_NONE;
-}
-
-/* (allocated, reserved, peak allocated, peak reserved) in bytes; zeros where there is no device. */
-static PyObject *memory_use(PyObject *self, PyObject *device)
-{
-    fa_device d;
-    (void)self;
-    if (!device_arg(device, "memory_allocated", &d)) return NULL;
-    if (!fa_device_is_available(d.type)) return Py_BuildValue("iiii", 0, 0, 0, 0);
-    if (!fai_device_resolve(&d, "memory_allocated")) return fapy_raise();
-    return Py_BuildValue("KKKK", (unsigned long long)fa_memory_allocated(d), (unsigned long long)fa_memory_reserved(d),
-                         (unsigned long long)fa_max_memory_allocated(d), (unsigned long long)fa_max_memory_reserved(d));
-}
-
-/* (bytes, blocks) that the library holds on the host: tests look for leaks with it. */
-static PyObject *host_memory(PyObject *self, PyObject *unused)
-{
-    (void)self, (void)unused;
-    const fa_memory_use use = fa_host_memory_use();
-    return Py_BuildValue("KK", (unsigned long long)use.bytes, (unsigned long long)use.blocks);
-}
-
-static PyObject *reset_peak(PyObject *self, PyObject *device)
-{
-    fa_device d;
-    (void)self;
-    if (!device_arg(device, "reset_peak_memory_stats", &d) ) return NULL;
-    if (!fai_device_resolve(&d, "reset_peak_memory_stats")) return fapy_raise();
-    fa_reset_peak_memory_stats(d);
-    Py_RETURN_NONE;
-}
-
-static PyObject *mem_get_info(PyObject *self, PyObject *device)
-{
-    fa_device d;
-    uint64_t free_bytes, total;
-    (void)self;
-    if (!device_arg(device, "mem_get_info", &d)) return NULL;
-    if (!fai_device_resolve(&d, "mem_get_info") || !fa_memory_info(d, &free_bytes, &total)) return fapy_raise();
-    return Py_BuildValue("KK", (unsigned long long)free_bytes, (unsigned long long)total);
-}
-
 /* As PyTorch: without an index the one that new tensors would be on, which must be there. */
 static PyObject *get_default_device(PyObject *self, PyObject *unused)
 {
@@ -375,11 +326,6 @@ PyMethodDef fapy_system_functions[] = {
     {"_current_device", current_device, METH_O, NULL},
     {"_set_device", set_current_device, METH_O, NULL},
     {"_synchronize", synchronize, METH_O, NULL},
-    {"_empty_cache", empty_cache, METH_O, NULL},
-    {"_memory_use", memory_use, METH_O, NULL},
-    {"_host_memory", host_memory, METH_NOARGS, NULL},
-    {"_reset_peak", reset_peak, METH_O, NULL},
-    {"_mem_get_info", mem_get_info, METH_O, NULL},
     {"get_default_device", get_default_device, METH_NOARGS, "get_default_device()\n--\n\nWhere new tensors are made."},
     {"set_default_device", set_default_device, METH_O, "set_default_device(device)\n--\n\nNew tensors are made there."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "get_default_dtype()\n--\n\nThe type of new floating-point tensors."},

@@ -3,6 +3,7 @@ import time
 
 from . import _C
 from ._C import device as _device
+from . import _memory
 
 
 class Properties:
@@ -103,43 +104,6 @@ def make(kind):
     def synchronize(device=None):
         """Waits until all that was started on the device is done; errors that came late are raised here."""
         _C._synchronize(where(device))
-
-    def empty_cache():
-        """Gives cached memory that is not in use back to the driver."""
-        _C._empty_cache(_device(kind))
-
-    def memory_allocated(device=None):
-        """Bytes in tensors that live."""
-        return _C._memory_use(where(device))[0]
-
-    def memory_reserved(device=None):
-        """Bytes taken from the driver, in use or cached."""
-        return _C._memory_use(where(device))[1]
-
-    def max_memory_allocated(device=None):
-        """The most bytes that were in tensors at once."""
-        return _C._memory_use(where(device))[2]
-
-    def max_memory_reserved(device=None):
-        """The most bytes that were taken from the driver at once."""
-        return _C._memory_use(where(device))[3]
-
-    def reset_peak_memory_stats(device=None):
-        """max_memory_allocated and max_memory_reserved start anew."""
-        _C._reset_peak(where(device))
-
-    def mem_get_info(device=None):
-        """(free, total) bytes of the device."""
-        return _C._mem_get_info(where(device))
-
-    def memory_stats(device=None):
-        """Allocated and reserved bytes, now and at their peak, under torch's names."""
-        from collections import OrderedDict
-        if not is_available():
-            return OrderedDict()
-        allocated, reserved, most_allocated, most_reserved = _C._memory_use(where(device))
-        return OrderedDict((("allocated_bytes.all.current", allocated), ("allocated_bytes.all.peak", most_allocated),
-                            ("reserved_bytes.all.current", reserved), ("reserved_bytes.all.peak", most_reserved)))
 
     def generators():
         return [_C._default_generator(_device(kind, i)) for i in range(device_count())]
@@ -279,4 +243,5 @@ def make(kind):
     names = dict(locals())
     for hidden in ("kind", "where", "generators"):
         names.pop(hidden, None)
+    names.update(_memory.make(kind, where))
     return names

@@ -20,6 +20,7 @@ _RULES = [(re.compile(pattern), result) for pattern, result in (
     (r"fa_zero_grad\b", "zero_grad()"),
     (r"fa_softmax|fa_log_softmax|fa_\w*loss\b", lambda m: f"{_names}.nn.functional.{m[0][3:]}"),
     (r"FA_NO_GRAD", f"{_names}.no_grad()"),
+    (r"fa_memory_alloc", f"{_names}.cuda.caching_allocator_alloc"),
     (r"fa_empty_cache", f"{_names}.cuda.empty_cache()"),
     (r"give \.(\w+)\b", r"give \1="),
     (r"\.(retain_graph|dtype|device|requires_grad) = (\w+)", lambda m: f"{m[1]}={m[2].capitalize() if m[2] in ('true', 'false') else m[2]}"),

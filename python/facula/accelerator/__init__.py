@@ -4,7 +4,7 @@ from .._device_module import make as _make
 
 __all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache",
            "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
-           "memory_reserved", "memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize"]
+           "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize"]
 _made = {}
 
 
@@ -108,6 +108,12 @@ def reset_peak_memory_stats(device_index=None, /):
     """The peaks start anew."""
     if is_available():
         _module()["reset_peak_memory_stats"](device_index)
+
+
+def reset_accumulated_memory_stats(device_index=None, /):
+    """What was ever allocated and freed counts from 0 again."""
+    if is_available():
+        _module()["reset_accumulated_memory_stats"](device_index)
 
 
 def get_memory_info(device_index=None, /):

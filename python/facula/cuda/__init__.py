@@ -24,20 +24,10 @@ def get_arch_list():
     return ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
 
 
-def memory_summary(device=None, abbreviated=False):
-    """Allocated and reserved memory as a table."""
-    stats = memory_stats(device)
-    if not stats:
-        raise KeyError("allocated_bytes.all.current")
-    rows = "\n".join(f"| {name:<40} | {value:>20} B |" for name, value in stats.items())
-    line = "|" + "=" * 68 + "|"
-    return f"{line}\n|{'Facula: memory of ' + str(_C.device('cuda', current_device() if device is None else device)):^68}|\n{line}\n{rows}\n{line}\n"
-
-
 def get_device_module():
     """torch.cuda itself."""
     import sys
     return sys.modules[__name__]
 
 
-from . import amp
+from . import amp, memory

@@ -1,0 +1,175 @@
+"""What torch.cuda, torch.xpu and their kind say of a device's memory. The library counts; here are PyTorch's names."""
+import os
+import warnings
+from collections import OrderedDict
+
+from . import _C
+
+
+def _nested(flat):
+    """{"a.b": 1} as {"a": {"b": 1}}."""
+    result = {}
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        inside = result
+        for part in path:
+            inside = inside.setdefault(part, {})
+        inside[last] = value
+    return result
+
+
+def _segments(index, blocks):
+    """The library's list of blocks in the form of torch.cuda.memory_snapshot."""
+    found = []
+    for segment, total, address, size, requested, live, small, op in blocks:
+        if not found or found[-1]["address"] != segment:
+            found.append({"device": index, "address": segment, "total_size": total, "allocated_size": 0, "active_size": 0, "requested_size": 0,
+                          "stream": 0, "segment_type": "small" if small else "large", "segment_pool_id": (0, 0), "is_expandable": False,
+                          "frames": [], "blocks": []})
+        if live:
+            found[-1]["allocated_size"] += size
+            found[-1]["active_size"] += size
+            found[-1]["requested_size"] += requested
+        found[-1]["blocks"].append({"address": address, "size": size, "requested_size": requested if live else size,
+                                    "state": "active_allocated" if live else "inactive", "frames": [{"name": op}] if live else []})
+    return found
+
+
+def make(kind, where):
+    """The functions for devices of a kind ("cuda"), as a dict of names; where(device) gives a device of that kind."""
+
+    def empty_cache():
+        """Gives cached memory that is not in use back to the driver."""
+        for index in range(_C._device_count(_C.device(kind))):
+            _C._empty_cache(_C.device(kind, index))
+
+    def memory_allocated(device=None):
+        """Bytes in tensors that live, rounded to the allocator's 512."""
+        return _C._memory_use(where(device))[0]
+
+    def memory_reserved(device=None):
+        """Bytes taken from the driver, in use or cached."""
+        return _C._memory_use(where(device))[1]
+
+    def max_memory_allocated(device=None):
+        """The most bytes that were in tensors at once, since the start or reset_peak_memory_stats."""
+        return _C._memory_use(where(device))[2]
+
+    def max_memory_reserved(device=None):
+        """The most bytes that were taken from the driver at once, since the start or reset_peak_memory_stats."""
+        return _C._memory_use(where(device))[3]
+
+    def memory_cached(device=None):
+        """The old name of memory_reserved."""
+        warnings.warn(f"`torch.{kind}.memory_cached` has been renamed to `torch.{kind}.memory_reserved`", FutureWarning, stacklevel=2)
+        return memory_reserved(device)
+
+    def max_memory_cached(device=None):
+        """The old name of max_memory_reserved."""
+        warnings.warn(f"`torch.{kind}.max_memory_cached` has been renamed to `torch.{kind}.max_memory_reserved`", FutureWarning, stacklevel=2)
+        return max_memory_reserved(device)
+
+    def reset_peak_memory_stats(device=None):
+        """All peaks start anew from what is there now."""
+        _C._reset_peak(where(device))
+
+    def reset_accumulated_memory_stats(device=None):
+        """What was ever allocated and freed counts from 0 again."""
+        _C._reset_accumulated(where(device))
+
+    def reset_max_memory_allocated(device=None):
+        """The old name of reset_peak_memory_stats."""
+        warnings.warn(f"torch.{kind}.reset_max_memory_allocated now calls torch.{kind}.reset_peak_memory_stats, which resets /all/ peak "
+                      "memory stats.", FutureWarning, stacklevel=2)
+        reset_peak_memory_stats(device)
+
+    def reset_max_memory_cached(device=None):
+        """The old name of reset_peak_memory_stats."""
+        warnings.warn(f"torch.{kind}.reset_max_memory_cached now calls torch.{kind}.reset_peak_memory_stats, which resets /all/ peak "
+                      "memory stats.", FutureWarning, stacklevel=2)
+        reset_peak_memory_stats(device)
+
+    def memory_stats(device=None):
+        """All that is counted of a device's memory, by name; empty where there is no device. Amounts are bytes.
+
+        "allocated_bytes.all.current" is memory_allocated(), "reserved_bytes.all.peak" max_memory_reserved().
+        """
+        return OrderedDict(sorted(_C._memory_stats(where(device)).items()))
+
+    def memory_stats_as_nested_dict(device=None):
+        """memory_stats as dicts in dicts: ["allocated_bytes"]["all"]["current"]."""
+        return _nested(_C._memory_stats(where(device)))
+
+    def memory_summary(device=None, abbreviated=False):
+        """The numbers of memory_stats as a table to print."""
+        there = where(device)
+        if not _C._device_is_available(there):
+            raise KeyError("allocated_bytes.all.current")
+        return _C._memory_summary(there, abbreviated)
+
+    def memory_snapshot(mempool_id=None, include_traces=True):
+        """Every piece of memory taken from the driver, of all devices: a list of dicts, each with its blocks."""
+        devices = range(_C._device_count(_C.device(kind)))
+        return [segment for index in devices for segment in _segments(index, _C._memory_blocks(_C.device(kind, index)))]
+
+    def mem_get_info(device=None):
+        """(free, total) bytes of the device, as its driver sees it."""
+        return _C._mem_get_info(where(device))
+
+    def device_memory_used(device=None):
+        """Bytes of the device that are in use by whatever program."""
+        free, total = mem_get_info(device)
+        return total - free
+
+    def set_per_process_memory_fraction(fraction, device=None):
+        """Limits this process to a part of the device's memory: what would need more is out of memory.
+
+        fraction: 0 to 1. Errors: TypeError if it is no float, ValueError if it lies outside.
+        """
+        there = where(device)
+        if _C._device_is_available(there):
+            if not isinstance(fraction, float):
+                raise TypeError("Invalid type for fraction argument, must be `float`")
+            if not 0 <= fraction <= 1:
+                raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+        _C._memory_fraction(there, fraction)
+
+    def get_per_process_memory_fraction(device=None):
+        """The part of the device's memory that this process may take: 1.0 unless it was limited."""
+        return _C._memory_fraction(where(device))
+
+    def caching_allocator_alloc(size, device=None, stream=None):
+        """Memory that is no tensor's: its address on the device. For other libraries' code; give it back by caching_allocator_delete."""
+        there = where(device)
+        index = _C._current_device(there) if there.index is None else there.index
+        address = _C._memory_alloc(_C.device(kind, index), size)
+        raw[address] = index
+        return address
+
+    def caching_allocator_delete(mem_ptr):
+        """Gives memory of caching_allocator_alloc back."""
+        index = raw[mem_ptr] if mem_ptr in raw else _C._current_device(_C.device(kind))
+        _C._memory_free(_C.device(kind, index), mem_ptr)
+        raw.pop(mem_ptr, None)
+
+    def get_allocator_backend():
+        """The name of the allocator: "native"."""
+        return "native"
+
+    def list_gpu_processes(device=None):
+        """What is known of the programs that use a device: this one, and how much is in use beside it."""
+        there = where(device)
+        index = _C._current_device(there) if there.index is None else there.index
+        own, used = memory_reserved(index), device_memory_used(index)
+        lines = [f"GPU:{index}"]
+        if own:
+            lines.append(f"process {os.getpid():>10d} uses {own / 1048576:>12.3f} MB GPU memory")
+        if used > own:
+            lines.append(f"other programs and the driver use {(used - own) / 1048576:>12.3f} MB GPU memory")
+        return "\n".join(lines if len(lines) > 1 else lines + ["no processes are running"])
+
+    raw = {}
+    names = dict(locals())
+    for hidden in ("kind", "where", "raw"):
+        names.pop(hidden, None)
+    return names
