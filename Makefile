@@ -25,7 +25,7 @@ $(error MODE=$(MODE): choose release, debug, asan or tsan)
 endif
 
 # These do their work in a make of their own, after tools/setup.sh; nothing is generated for them here.
-FRONT := help setup demo check check-asan check-tsan clean
+FRONT := help setup demo check check-asan check-tsan soak clean
 all:
 .PHONY: all python $(FRONT) run-demo run-tests programs install install-strip dist compile_commands.json
 .DELETE_ON_ERROR:
@@ -162,6 +162,7 @@ help:
 	@echo "make demo           build, then train on real digits       make programs               examples and benchmarks too"
 	@echo "make check          build and run every test               make check ONLY='autograd*' tests by name"
 	@echo "make check-asan     the same under ASan and UBSan          make check-tsan             the concurrent ones under TSan"
+	@echo "make soak           the tests tagged soak, at length (minutes)"
 	@echo "make install        PREFIX=/usr/local LIBDIR= DESTDIR=     make install-strip          without debug information"
 	@echo "make dist           a tarball that needs only cc and make  make compile_commands.json  for editors and clang-tidy"
 	@echo "make setup          install what is missing                make clean"
@@ -181,6 +182,10 @@ check-asan:
 check-tsan:
 	@sh tools/setup.sh tests
 	$(SUB) MODE=tsan TAG=threads run-tests
+# The long runs: tests tagged soak, which do a hundred times as much when FACULA_SOAK is set.
+soak:
+	@sh tools/setup.sh tests
+	@FACULA_SOAK=1 $(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) TAG=soak run-tests
 run-tests: $(if $(TAG),all,programs) $(if $(TAG),,$(if $(filter release,$(MODE)),python)) $(patsubst tests/%.c,$(B)/tests/%,$(CHOSEN_TESTS))
 	@MODE=$(MODE) BUILD=$(B) JOBS=$(JOBS) TAG="$(TAG)" ONLY="$(ONLY)" CC="$(CC)" sh tests/run.sh
 

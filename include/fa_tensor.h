@@ -2,7 +2,7 @@
 #ifndef FA_TENSOR_H
 #define FA_TENSOR_H
 
-#include "fa_device.h"
+#include "fa_stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -92,6 +92,9 @@ FA_API bool fa_to_data(fa_tensor *t, void *data, fa_dtype as); /* writes all ele
 FA_API fa_tensor *fa_to(fa_tensor *t, fa_device device);       /* itself if it is there already; differentiable */
 FA_API fa_tensor *fa_cpu(fa_tensor *t);
 FA_API fa_tensor *fa_cast(fa_tensor *t, fa_dtype dtype);       /* itself if it has that dtype; differentiable */
+/* t is used by work in that stream, of its own device, too: when it is dropped, its memory is given to nobody before the stream is
+ * done with what it has by then. Of a tensor on the CPU: nothing to do. */
+FA_API bool fa_record_stream(fa_tensor *t, fa_stream stream);
 
 /* ---- Printing, as torch prints ---- */
 

@@ -4,7 +4,7 @@
 #
 #   test-env: FACULA_SIM=cuda:2     run it with these variables; several such lines are several runs, "-" is the plain one
 #   test-limit: 300                 seconds (120 unless given; sanitizers get five times as many)
-#   test-tags: threads              `make check-tsan` runs those tagged threads
+#   test-tags: threads              `make check-tsan` runs those tagged threads, `make soak` those tagged soak, with FACULA_SOAK=1
 #   test-modes: release debug       only built and run in these modes
 #
 # What counts: a last line "N passed, N failed[, N skipped]" if there is one, else cmocka's totals, else the exit code (77:
@@ -64,6 +64,7 @@ run_one() {
     limit=$(wish test-limit "$1")
     limit=${limit:-120}
     case $MODE in asan | tsan) limit=$((limit * 5)) ;; esac
+    [ -z "${FACULA_SOAK:-}" ] || limit=$((limit * 20))
     mkdir -p "$results"
     wish test-env "$1" | grep . >/dev/null || { run_once "$1" "$name" "$limit" -; return; }
     bad=0

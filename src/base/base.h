@@ -36,7 +36,7 @@ void fai_drop_caches(void);
 uint64_t fai_tag_bytes(fai_tag tag);                  /* in use under one tag */
 
 /* ---- object.c: counted objects and the scopes that own them ---- */
-typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_TENSORS, FAI_VALUES, FAI_KIND_COUNT } fai_kind;
+typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_TENSORS, FAI_VALUES, FAI_EVENT, FAI_GRAPH, FAI_KIND_COUNT } fai_kind;
 /* The first two words are laid out as a PyObject's, so that one object can serve both languages; type is NULL in C. */
 typedef struct fai_object {
     int64_t refs;
@@ -80,6 +80,7 @@ typedef struct fai_thread {
     bool error_pending;
     const char *called;                 /* FAI_CALLED: the function whose name errors carry */
     int16_t current_device[16];         /* by type */
+    uint8_t stream_of[64];              /* by device: the id of its current stream */
     fa_device default_device;           /* all zero: the process-wide one */
     int device_depth;
     fai_object **owned;                 /* the scopes' table */

@@ -28,10 +28,10 @@ static unsigned bin_of(size_t size) {
     return bin < FAI_BINS ? bin : FAI_BINS - 1;
 }
 
-static fai_pool *pool_of(fai_dev *dev, const fai_block *block) { return block->small ? &dev->small : &dev->large; }
+static fai_pool *pool_of(const fai_block *block) { return block->small ? &block->heap->small : &block->heap->large; }
 
 static void put_free(fai_dev *dev, fai_block *block) {
-    fai_pool *pool = pool_of(dev, block);
+    fai_pool *pool = pool_of(block);
     unsigned bin = bin_of(block->size);
     fai_block *before = NULL, *after = pool->bin[bin];
     while (after && after->size < block->size) before = after, after = after->after;
@@ -46,7 +46,7 @@ static void put_free(fai_dev *dev, fai_block *block) {
 }
 
 static void take_free(fai_dev *dev, fai_block *block) {
-    fai_pool *pool = pool_of(dev, block);
+    fai_pool *pool = pool_of(block);
     unsigned bin = bin_of(block->size);
     if (block->after) block->after->before = block->before;
     if (block->before) block->before->after = block->after;
@@ -124,6 +124,7 @@ static uint64_t release_from(fai_dev *dev, fai_pool *pool) {
             if (dev->backend->release(dev->ordinal, block->address) != 0) continue; /* a lost device: it stays on the books */
             take_free(dev, block);
             drop_segment(dev, block);
+            block->heap->segments--;
             released += block->size;
             free_description(dev, block);
         }
@@ -139,11 +140,69 @@ static uint64_t unused_bytes(const fai_pool *pool) {
     return bytes;
 }
 
+static void join_neighbours(fai_dev *dev, fai_block *block);
+
+/* ---- blocks that were freed while other streams may still use them ---- */
+
+/* Those whose streams have come past the place where the block was freed become free; all: the caller has waited for everything. */
+static void settle_waiting(fai_dev *dev, bool all) {
+    for (fai_block **link = &dev->waiting, *block; (block = *link);) {
+        bool done = true;
+        for (int i = 0; !all && done && i < block->nuses; i++) done = fai_stream_came_to(block->use[i].stream, block->use[i].place);
+        if (!done) {
+            link = &block->after;
+            continue;
+        }
+        *link = block->after;
+        block->nuses = 0;
+        fai_count_active(dev, block, false);
+        join_neighbours(dev, block);
+    }
+}
+
+/* True if the block has to wait. More streams than there is room for are waited for at once. */
+static bool must_wait(fai_dev *dev, fai_block *block) {
+    if (FAI_LIKELY(block->nuses == 0)) return false;
+    if (block->nuses > 3) {
+        fai_queue_wait(dev, "free");
+        block->nuses = 0;
+        return fai_queue_hangs(dev);
+    }
+    for (int i = 0; i < block->nuses; i++) block->use[i].place = block->use[i].stream->place;
+    return true;
+}
+
+void fai_block_used_by(fai_dev *dev, fai_block *block, const fai_stream *s) {
+    pthread_mutex_lock(&dev->memory_lock);
+    int i = 0;
+    while (i < block->nuses && i < 3 && block->use[i].stream != s) i++;
+    if (&s->heap != block->heap && i == block->nuses) {
+        if (i < 3) block->use[i].stream = s->dev->streams[s->id];
+        block->nuses++;
+    }
+    pthread_mutex_unlock(&dev->memory_lock);
+}
+
+/* ---- heaps ---- */
+
+void fai_heap_add(fai_dev *dev, fai_heap *heap) {
+    pthread_mutex_lock(&dev->memory_lock);
+    heap->next = dev->heaps;
+    dev->heaps = heap;
+    pthread_mutex_unlock(&dev->memory_lock);
+}
+
+/* A stream that was given up may still write to it: then nothing is given back. */
 static uint64_t release_unused_locked(fai_dev *dev) {
-    if (unused_bytes(&dev->small) + unused_bytes(&dev->large) == 0) return 0;
+    uint64_t unused = dev->waiting ? 1 : 0, released = 0;
+    for (const fai_heap *h = dev->heaps; h && !unused; h = h->next) unused = unused_bytes(&h->small) + unused_bytes(&h->large);
+    if (!unused) return 0;
     fai_queue_wait(dev, "empty_cache");
     dev->stats.num_sync_all_streams++;
-    return release_from(dev, &dev->small) + release_from(dev, &dev->large);
+    if (fai_queue_hangs(dev)) return 0;
+    settle_waiting(dev, true);
+    for (fai_heap *h = dev->heaps; h; h = h->next) released += release_from(dev, &h->small) + release_from(dev, &h->large);
+    return released;
 }
 
 uint64_t fai_release_unused(fai_dev *dev) {
@@ -167,7 +226,7 @@ static int driver_allocate(fai_dev *dev, size_t segment, fa_address *address) {
     return dev->backend->allocate(dev->ordinal, segment, address);
 }
 
-static fai_block *new_segment(fai_dev *dev, size_t size, const char *op, shortage *lack) {
+static fai_block *new_segment(fai_dev *dev, fai_heap *heap, size_t size, const char *op, shortage *lack) {
     fai_block *block = new_description(dev);
     if (!block) return fai_fail_memory(op, sizeof *block);
     size_t segment = segment_size(size);
@@ -189,6 +248,8 @@ static fai_block *new_segment(fai_dev *dev, size_t size, const char *op, shortag
     block->address = address;
     block->size = segment;
     block->small = size <= SMALL_MOST;
+    block->heap = heap;
+    heap->segments++;
     add_segment(dev, block);
     return block;
 }
@@ -204,6 +265,7 @@ static void cut(fai_dev *dev, fai_block *block, size_t size, fai_block *rest) {
     rest->address = block->address + size;
     rest->size = block->size - size;
     rest->small = block->small;
+    rest->heap = block->heap;
     rest->left = block;
     rest->right = block->right;
     if (rest->right) rest->right->left = rest;
@@ -223,18 +285,20 @@ static void make_live(fai_dev *dev, fai_block *block, size_t asked, const char *
     block->after = dev->live;
     if (dev->live) dev->live->before = block;
     dev->live = block;
+    block->heap->live++;
     fai_count_live(dev, block, true);
     fai_count_active(dev, block, true);
 }
 
-static fai_block *new_block(fai_dev *dev, size_t bytes, const char *op, shortage *lack) {
+static fai_block *new_block(fai_dev *dev, fai_heap *heap, size_t bytes, const char *op, shortage *lack) {
     size_t size = (bytes + UNIT - 1) / UNIT * UNIT;
-    fai_pool *pool = size <= SMALL_MOST ? &dev->small : &dev->large;
+    fai_pool *pool = size <= SMALL_MOST ? &heap->small : &heap->large;
+    if (FAI_UNLIKELY(dev->waiting != NULL)) settle_waiting(dev, false);
     fai_block *rest = new_description(dev); /* before anything changes, in case the block is to be cut */
     if (!rest) return fai_fail_memory(op, sizeof *rest);
     fai_block *block = best_fit(pool, size);
     if (block) take_free(dev, block);
-    else block = new_segment(dev, size, op, lack);
+    else block = new_segment(dev, heap, size, op, lack);
     if (block && worth_cutting(block, size)) cut(dev, block, size, rest);
     else free_description(dev, rest);
     if (block) make_live(dev, block, bytes, op);
@@ -242,7 +306,7 @@ static fai_block *new_block(fai_dev *dev, size_t bytes, const char *op, shortage
     return block;
 }
 
-fai_block *fai_block_new(fai_dev *dev, size_t bytes, const char *op) {
+fai_block *fai_block_new(fai_dev *dev, fai_heap *heap, size_t bytes, const char *op) {
     if (bytes >> 50) {
         char upper[16];
         fai_type_upper(upper, dev->name.type);
@@ -253,7 +317,7 @@ fai_block *fai_block_new(fai_dev *dev, size_t bytes, const char *op) {
     }
     pthread_mutex_lock(&dev->memory_lock);
     shortage lack = {0};
-    fai_block *block = new_block(dev, bytes, op, &lack);
+    fai_block *block = new_block(dev, heap, bytes, op, &lack);
     pthread_mutex_unlock(&dev->memory_lock);
     return FAI_UNLIKELY(lack.found) ? fai_fail_device_memory(dev, bytes, lack.released, op) : block;
 }
@@ -266,12 +330,8 @@ static void join(fai_dev *dev, fai_block *left, fai_block *right) {
     free_description(dev, right);
 }
 
-static void free_block(fai_dev *dev, fai_block *block) {
-    if (block->after) block->after->before = block->before;
-    if (block->before) block->before->after = block->after;
-    else dev->live = block->after;
-    fai_count_live(dev, block, false);
-    fai_count_active(dev, block, false);
+/* The block, which nobody uses, becomes free, and one with its free neighbours. */
+static void join_neighbours(fai_dev *dev, fai_block *block) {
     if (block->right && block->right->free) {
         take_free(dev, block->right);
         join(dev, block, block->right);
@@ -282,8 +342,23 @@ static void free_block(fai_dev *dev, fai_block *block) {
         join(dev, block, block->right);
     }
     put_free(dev, block);
+}
+
+static void free_block(fai_dev *dev, fai_block *block) {
+    if (block->after) block->after->before = block->before;
+    if (block->before) block->before->after = block->after;
+    else dev->live = block->after;
+    block->heap->live--;
+    fai_count_live(dev, block, false);
+    if (FAI_UNLIKELY(must_wait(dev, block))) {
+        block->after = dev->waiting;
+        dev->waiting = block;
+    } else {
+        fai_count_active(dev, block, false);
+        join_neighbours(dev, block);
+    }
     if (FAI_UNLIKELY(!fai_caches_on())) {
-        if (!block->left && !block->right) release_unused_locked(dev);
+        release_unused_locked(dev);
         drop_spare_descriptions(dev);
     }
 }

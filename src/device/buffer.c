@@ -1,7 +1,8 @@
 /* One allocation on one device, counted by references. Counts are atomic: queues and worker threads hold buffers.
  *
- * Memory of a device goes back to its allocator at once, although kernels that use it may still wait in the queue: whoever
- * gets it next writes to it through the same queue, behind them. Nothing is given back to the driver before a wait. */
+ * Memory of a device goes back to its allocator at once, although kernels that use it may still wait in its stream: whoever
+ * gets it next writes to it through the same stream, behind them. If other streams used it (fa_record_stream), it waits until they
+ * are done with what they had when it was freed. Nothing is given back to the driver before a wait. */
 #include "inside.h"
 #include <string.h>
 
@@ -36,7 +37,7 @@ fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op) {
     fill_in(b, dev->name, bytes);
     b->address = b->room = 0;
     if (bytes == 0) return b;
-    fai_block *block = fai_block_new(dev, bytes, op);
+    fai_block *block = fai_block_new(dev, fai_heap_now(dev), bytes, op);
     if (!block) {
         free_header(b);
         return NULL;
@@ -75,4 +76,15 @@ void fai_buffer_unref(fai_buffer *b) {
     if (b->release) b->release(b->context);
     else free_device_memory(b);
     free_header(b);
+}
+
+bool fai_buffer_used_by(fai_buffer *b, fa_stream stream, const char *op) {
+    const fai_stream *s = fai_stream_find(stream, op);
+    if (!s) return false;
+    if (!b->context || b->device.type == FA_DEVICE_CPU) return true; /* no memory, or the host's */
+    if (!fa_device_equal(b->device, s->dev->name))
+        return fai_fail(FA_ERR_RUNTIME, op, "the tensor is on %s but the stream belongs to %s: a stream uses memory of its own device",
+                        fa_device_text(b->device), fa_device_text(s->dev->name));
+    fai_block_used_by(s->dev, b->context, s);
+    return true;
 }

@@ -4,6 +4,7 @@
 
 #include "../base/base.h"
 #include <fa_memory.h>
+#include <fa_stream.h>
 #include <sys/fa_backend.h>
 #include "../../kernels/plan.h"
 
@@ -17,7 +18,7 @@ typedef struct fai_buffer {
     void (*release)(void *);     /* memory of somebody else */
     void *context;
     void *block;                 /* the allocator's own */
-    uint64_t written;            /* on devices: which of its queue's operations wrote it last (queue.c); 0: none */
+    uint64_t written;            /* on devices: which stream's which operation wrote it last (spoiled.c); 0: none */
 } fai_buffer;
 /* NULL and an error (with the report, on a device) if there is no memory. bytes may be 0. op of this and the functions below must
  * live on (a literal): late errors name it. */
@@ -26,6 +27,7 @@ fai_buffer *fai_buffer_wrap(void *data, size_t bytes, void (*release)(void *), v
 static inline void *fai_buffer_host(const fai_buffer *b) { return (void *)(uintptr_t)b->address; }
 static inline fai_buffer *fai_buffer_ref(fai_buffer *b) { atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed); return b; }
 void fai_buffer_unref(fai_buffer *b);
+bool fai_buffer_used_by(fai_buffer *b, fa_stream stream, const char *op); /* its memory is given to nobody before that stream is done with it */
 
 /* Resolves "cuda" to the current index, checks that it is there (torch's sentences, then how to get a simulated one), opens the
  * driver. {0,0} means the default device. False and an error if it can't be had. */

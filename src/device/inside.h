@@ -1,13 +1,17 @@
-/* Inside the room: one fai_dev for each device that is there, and what the room's files call of each other.
+/* Inside the room: one fai_dev for each device that is there, one fai_stream for each of its queues, and what the room's files
+ * call of each other.
  *
- * Locks: memory_lock may be held while queue_lock is taken, never the other way round. */
+ * Locks, in the order in which a thread may take them: memory_lock of a device, lock of a stream, launch_lock of a device,
+ * streams_lock of a device. */
 #ifndef FAI_DEVICE_INSIDE_H
 #define FAI_DEVICE_INSIDE_H
 
 #include "device.h"
+#include <fa_stream.h>
 #include <pthread.h>
 
 enum { FAI_TYPES = 16, FAI_DEVICES = 64, FAI_BINS = 600, FAI_LOG = 64, FAI_SPOILED = 8 };
+enum { FAI_STREAM_POOL = 32, FAI_STREAMS = 96 }; /* of each priority; and of a device in all, with those of somebody else */
 
 /* ---- allocator.c ---- */
 typedef struct fai_block {
@@ -19,44 +23,81 @@ typedef struct fai_block {
     uint32_t site;                       /* the line of the program that asked for it, as fai_other_face.site knows it; 0: unknown */
     bool free, small;
     char op[30];                         /* who made the buffer, for the report */
+    struct fai_heap *heap;               /* whose memory it is */
+    struct { struct fai_stream *stream; uint64_t place; } use[3]; /* other streams that use it, and how far when it was freed */
+    uint8_t nuses;                       /* above 3: more than there is room for */
 } fai_block;
 typedef struct fai_pool {
     fai_block *bin[FAI_BINS];            /* free blocks, each list by size */
     uint64_t filled[(FAI_BINS + 63) / 64]; /* which bins have any */
 } fai_pool;
+/* The free memory of one stream, or of a graph. What it has is used again by nobody else. */
+typedef struct fai_heap {
+    struct fai_heap *next;               /* of the same device */
+    fai_pool small, large;
+    uint64_t live, segments;             /* blocks in use; pieces of the driver's memory */
+    int graphs;                          /* of a heap of graphs: how many use it */
+} fai_heap;
 
 /* ---- queue.c ---- */
 typedef struct fai_staged fai_staged;    /* host memory that a queued copy still reads */
 typedef struct fai_queued { const char *op, *kernel; uint64_t number, place; } fai_queued; /* of launches; of all operations */
 typedef struct fai_spoiled { const char *op; uint64_t first, last; } fai_spoiled; /* operations that did not run, and whose failure it was */
 
+/* A queue. Operations are numbered in it; a place is that number with the stream's id above it, so that one number tells of a
+ * buffer when and by which stream it was written. */
+typedef struct fai_stream {
+    struct fai_dev *dev;
+    fa_stream_handle handle;             /* the backend's; NULL for its default one */
+    int id, priority;
+    bool external;                       /* somebody else's: not ours to destroy */
+    fai_heap heap;
+
+    pthread_mutex_t lock;
+    fai_staged *staged;
+    size_t staged_bytes;
+    _Atomic uint64_t place, waited_place; /* of the last operation; of the last one that a wait has passed */
+    uint64_t foreign;                    /* place of the first wait for another stream since then; 0: none */
+    uint64_t first, launched;            /* numbers on the device: of the first launch since the last wait (0: none), of the last */
+    fai_buffer *status;
+    bool status_asked;                   /* an index kernel may have written to it since the last wait */
+    const char *status_op;
+    fa_event_handle marker;              /* behind place `marked`: how queries and the watchdog know how far it has come */
+    uint64_t marked;
+    bool hung;                           /* the watchdog gave it up */
+    struct fa_graph *capture;            /* operations are noted there instead of queued */
+} fai_stream;
+#define FAI_PLACE_BITS 48
+static inline uint64_t fai_place_base(const fai_stream *s) { return (uint64_t)s->id << FAI_PLACE_BITS; }
+
 typedef struct fai_dev {
     const fa_backend *backend;
     int ordinal;                         /* the backend's own number of it */
+    int number;                          /* its place among all devices */
     fa_device name;
     atomic_bool touched;                 /* has memory or was launched on: worth waiting for at the end */
     atomic_bool lost;                    /* the driver gave it up; lost_text says why */
     char lost_text[512];
 
     pthread_mutex_t memory_lock;
-    fai_pool small, large;
+    fai_heap *heaps;                     /* all of them; the default stream's is the last */
     fai_block *live, *spare;             /* allocated blocks; unused descriptions */
+    fai_block *waiting;                  /* freed, but another stream may not be done with them */
     fai_block *segments;                 /* the first block of each */
     fa_memory_stats stats;
     bool limited;
     uint64_t limit;                      /* if limited: bytes of it that this process may take */
 
-    pthread_mutex_t queue_lock;
-    fai_staged *staged;
-    size_t staged_bytes;
+    fai_stream main;                     /* the default stream */
+    _Atomic(fai_stream *) streams[FAI_STREAMS]; /* by id; 0 is main */
+    pthread_mutex_t streams_lock;        /* while one is made */
+    unsigned turn[2];                    /* which of the pool is given next: priority 0, above */
+
+    pthread_mutex_t launch_lock;         /* launches are numbered in the order in which the driver gets them */
     fai_queued log[FAI_LOG];             /* the last launches, a ring */
+    uint64_t launched;                   /* number of the last one */
     fai_spoiled spoiled[FAI_SPOILED];    /* the last failures, a ring */
-    unsigned failures;
-    uint64_t place, waited_place;        /* number of the last operation; of the last one that a wait has passed */
-    uint64_t launched, waited;           /* number of the last launch; of the last one that a wait has passed */
-    fai_buffer *status;
-    bool status_asked;                   /* an index kernel may have written to it since the last wait */
-    const char *status_op;
+    atomic_uint failures;
     struct { _Atomic uint64_t launches, to_device, to_host, within, waits; } count;
 
     pthread_mutex_t build_lock;
@@ -65,6 +106,17 @@ typedef struct fai_dev {
 
     fa_generator *generator;
 } fai_dev;
+
+/* ---- stream.c ---- */
+static inline fai_stream *fai_stream_now(fai_dev *dev) /* the thread's current one of a device */
+{
+    fai_stream *s = atomic_load_explicit(&dev->streams[fai_tls.stream_of[dev->number]], memory_order_acquire);
+    return FAI_LIKELY(s != NULL) ? s : &dev->main;
+}
+static inline fai_heap *fai_heap_now(fai_dev *dev) { return &fai_stream_now(dev)->heap; } /* where new memory comes from */
+fai_stream *fai_stream_find(fa_stream stream, const char *op); /* NULL and an error */
+void fai_stream_init(fai_dev *dev, fai_stream *s, int id);
+bool fai_stream_order(fai_stream *later, fai_stream *earlier, const char *op); /* what comes into later runs behind all of earlier */
 
 /* ---- registry.c ---- */
 fai_dev *fai_dev_find(fa_device device);            /* NULL and no error if it is not there; index -1: the current one */
@@ -81,11 +133,13 @@ int fai_type_add(const char *name);                 /* a plug-in's; 0 if the tab
 void fai_type_upper(char out[16], int type);        /* "CUDA" */
 
 /* ---- allocator.c ---- */
-fai_block *fai_block_new(fai_dev *dev, size_t bytes, const char *op); /* NULL and an error */
+fai_block *fai_block_new(fai_dev *dev, fai_heap *heap, size_t bytes, const char *op); /* NULL and an error */
 void fai_block_free(fai_dev *dev, fai_block *block);
 fa_address fai_block_address(const fai_block *block);
 size_t fai_block_size(const fai_block *block);
 uint64_t fai_release_unused(fai_dev *dev);          /* bytes given back to the driver */
+void fai_block_used_by(fai_dev *dev, fai_block *block, const fai_stream *s); /* freed, it waits until that stream is done with it */
+void fai_heap_add(fai_dev *dev, fai_heap *heap);
 
 /* ---- stats.c: with the lock held; a freed block that a queue still uses is not live, but active ---- */
 void fai_count_live(fai_dev *dev, const fai_block *block, bool more);
@@ -105,10 +159,25 @@ enum { FAI_HEADER_ROOM = 64 };                      /* room of a buffer whose me
 fai_buffer *fai_host_buffer(size_t bytes, const char *op);  /* with room for bytes; only address, room, block are set */
 void fai_host_buffer_free(fai_buffer *buffer);
 
+/* ---- spoiled.c: buffers whose contents nobody knows ---- */
+bool fai_is_spoiled(fai_dev *dev, const fai_buffer *b, fai_spoiled *out); /* only after a failure; out may be NULL */
+void fai_wrote(fai_stream *s, fai_buffer *b, bool whole);                /* by the operation that was queued last */
+void fai_launch_wrote(fai_stream *s, const char *kernel, const fa_plan *plan, fai_buffer *const buffers[8]);
+void fai_spoil(fai_stream *s, const fai_queued *culprit);
+bool fai_is_known(fai_dev *dev, const fai_buffer *b, const char *op);    /* false and an error */
+
 /* ---- queue.c ---- */
-bool fai_queue_wait(fai_dev *dev, const char *op);
+bool fai_queue_wait(fai_dev *dev, const char *op);  /* for all streams */
+bool fai_stream_wait(fai_stream *s, const char *op);
+bool fai_stream_came_to(fai_stream *s, uint64_t place);     /* asks without waiting */
+bool fai_stream_passed(fai_stream *s, const char *op, bool *done); /* asks without waiting; false and an error */
+bool fai_event_wait_for(fai_stream *s, fa_event_handle event, uint64_t place, const char *op); /* at that place of it */
+bool fai_queue_hangs(fai_dev *dev);                 /* the watchdog gave one of its streams up */
 int fai_queue_launch(fai_dev *dev, const char *op, const char *kernel, int group_size, fa_kernel_handle handle, const fa_plan *plan,
                      fai_buffer *const buffers[8], const fa_address pointers[8]); /* 0 or the backend's code */
-void fai_queue_end(fai_dev *dev);                   /* gives back what the queue holds; nothing may be running */
+void fai_queue_end(fai_dev *dev);                   /* gives back what the queues hold; nothing may be running */
+/* Around work with a stream's lock that may wait: another language's threads may run meanwhile. */
+void *fai_stream_lock(fai_stream *s);
+void fai_stream_unlock(fai_stream *s, void *state);
 
 #endif

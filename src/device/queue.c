@@ -1,5 +1,5 @@
-/* The queue of a device: copies, fills, waits, and what only a wait can tell (a kernel that failed, an index that was out of
- * bounds). There is one queue per device now, the backend's default one.
+/* The queues of a device: launches, copies, fills, waits, and what only a wait can tell (a kernel that failed, an index that was
+ * out of bounds). All of it goes to the thread's current stream of the device.
  *
  * A copy from the host reads memory that the caller may change at once, so small ones are copied aside first and kept until a
  * wait; large ones are waited for. Each launch leaves its op's name in a ring, so that a late error can name its op. */
@@ -8,10 +8,10 @@
 #include "../../kernels/status.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define STAGE_MOST   ((size_t)4 << 20)  /* larger copies to the device are waited for instead of copied aside */
 #define STAGED_BYTES ((size_t)32 << 20) /* with so much aside, the next copy waits and frees it */
-#define QUEUE        NULL               /* the backend's default queue */
 
 struct fai_staged {
     fai_staged *next;
@@ -24,76 +24,26 @@ static void *staged_data(fai_staged *s) { return (char *)s + 64; }
 
 static void count(_Atomic uint64_t *counter) { atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); }
 
-/* ---- contents that nobody knows ----
- *
- * A launch that failed late took everything behind it along: no launch and no copy from it to the end of the queue has run. A
- * buffer remembers where in the queue it was last written, so that its contents are known to be worth nothing when somebody reads
- * them. What is computed from such a buffer is worth nothing either; what overwrites all of it makes it good again. */
-
-static const fai_spoiled *spoiled(const fai_dev *dev, const fai_buffer *b) {
-    for (int i = 0; i < FAI_SPOILED; i++) {
-        const fai_spoiled *s = &dev->spoiled[i];
-        if (b->written >= s->first && b->written <= s->last && s->op) return s;
-    }
-    return NULL;
-}
-
-/* With the lock held: the operation that was queued last. */
-static void wrote(fai_dev *dev, fai_buffer *b, bool whole) {
-    if (whole || !dev->failures || !spoiled(dev, b)) b->written = dev->place;
-}
-
-static bool covers(const fa_plan_view *v, const fai_buffer *b) {
-    static const size_t bytes[] = {0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
-    size_t elements = 1;
-    for (int d = 0; d < v->ndim; d++) elements *= (size_t)v->size[d];
-    return v->kind == FA_VIEW_TENSOR && elements * bytes[v->dtype] >= b->bytes;
-}
-
-/* Elementwise kernels read nothing of what they write but by an operand of its own, so that they may make a buffer good. */
-static void launch_wrote(fai_dev *dev, const char *kernel, const fa_plan *plan, fai_buffer *const buffers[8]) {
-    uint64_t bad = 0;
-    for (int i = 0; dev->failures && i < 8; i++)
-        if (buffers[i] && !plan->view[i].writes && spoiled(dev, buffers[i])) bad = buffers[i]->written;
-    for (int i = 0; i < 8; i++) {
-        if (!buffers[i] || !plan->view[i].writes) continue;
-        if (bad)
-            buffers[i]->written = bad;
-        else
-            wrote(dev, buffers[i], dev->failures && !strncmp(kernel, "ew_", 3) && covers(&plan->view[i], buffers[i]));
-    }
-}
-
-static void spoil(fai_dev *dev, const fai_queued *culprit) {
-    if (dev->place == dev->waited_place) return;
-    dev->spoiled[dev->failures++ % FAI_SPOILED] =
-        (fai_spoiled){culprit ? culprit->op : "an operator", culprit ? culprit->place : dev->waited_place + 1, dev->place};
-}
-
-/* With the lock held. */
-static bool is_known(const fai_dev *dev, const fai_buffer *b, const char *op) {
-    const fai_spoiled *s = dev->failures ? spoiled(dev, b) : NULL;
-    return !s || fai_fail(FA_ERR_DEVICE, op,
-                          "the tensor on %s has no contents: '%s', which failed, was to make it or something it was made from. "
-                          "Compute it again from "
-                          "what was there before",
-                          fa_device_text(dev->name), s->op);
-}
-
-/* ---- late errors ---- */
+/* ---- launches and late errors ---- */
 
 int fai_queue_launch(fai_dev *dev, const char *op, const char *kernel, int group_size, fa_kernel_handle handle,
                      const fa_plan *plan, fai_buffer *const buffers[8], const fa_address pointers[8]) {
-    pthread_mutex_lock(&dev->queue_lock); /* launches are numbered in the order in which the driver got them */
+    fai_stream *s = fai_stream_now(dev);
+    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&dev->launch_lock);
     int code =
-        dev->backend->launch(dev->ordinal, QUEUE, handle, (uint64_t)plan->groups, group_size, plan, sizeof *plan, pointers);
+        dev->backend->launch(dev->ordinal, s->handle, handle, (uint64_t)plan->groups, group_size, plan, sizeof *plan, pointers);
     if (code == 0) {
-        uint64_t number = ++dev->launched;
-        dev->log[number % FAI_LOG] = (fai_queued){op, kernel, number, ++dev->place};
-        launch_wrote(dev, kernel, plan, buffers);
+        uint64_t number = s->launched = ++dev->launched;
+        if (!s->first) s->first = number;
+        dev->log[number % FAI_LOG] = (fai_queued){op, kernel, number, fai_place_base(s) | ++s->place};
+    }
+    pthread_mutex_unlock(&dev->launch_lock);
+    if (code == 0) {
+        fai_launch_wrote(s, kernel, plan, buffers);
         count(&dev->count.launches);
     }
-    pthread_mutex_unlock(&dev->queue_lock);
+    pthread_mutex_unlock(&s->lock);
     if (FAI_UNLIKELY(!atomic_load_explicit(&dev->touched, memory_order_relaxed))) atomic_store(&dev->touched, true);
     return code;
 }
@@ -103,52 +53,63 @@ static const fai_queued *entry_of(const fai_dev *dev, uint64_t number, const cha
     return number && entry->number == number && entry->kernel && strstr(text, entry->kernel) ? entry : NULL;
 }
 
-/* The launch that the driver's text speaks of: by its number, which the simulator gives; by its kernel, if only one launch since
- * the last wait was of that; else the only one since then; else none. */
-static const fai_queued *find_culprit(const fai_dev *dev, const char *text) {
+/* With the launch lock held: the launch that the driver's text speaks of. By its number, which the simulator gives; by its kernel,
+ * if only one launch in this stream since its last wait was of that; else the only one since then; else none. */
+static const fai_queued *find_culprit(const fai_stream *s, const char *text) {
+    const fai_dev *dev = s->dev;
     const char *told = strstr(text, "(launch ");
     const fai_queued *found = told ? entry_of(dev, strtoull(told + 8, NULL, 10), text) : NULL;
-    uint64_t first = dev->waited + 1;
+    uint64_t first = s->first;
+    if (found || !first) return found;
     if (dev->launched >= FAI_LOG && first < dev->launched - FAI_LOG + 1) first = dev->launched - FAI_LOG + 1;
-    if (found) return found;
     int matches = 0;
     for (uint64_t number = first; number <= dev->launched; number++) {
         const fai_queued *entry = entry_of(dev, number, text);
-        if (entry) found = entry, matches++;
+        if (entry && entry->place >> FAI_PLACE_BITS == (uint64_t)s->id) found = entry, matches++;
     }
     if (matches == 1) return found;
-    return dev->launched == dev->waited + 1 ? &dev->log[dev->launched % FAI_LOG] : NULL;
+    const fai_queued *only = &dev->log[s->first % FAI_LOG];
+    return s->first == s->launched && only->number == s->first ? only : NULL;
+}
+
+static const char *name_of_last(const fai_stream *s) {
+    const fai_queued *last = &s->dev->log[s->launched % FAI_LOG];
+    return last->number == s->launched && last->op ? last->op : "an operator";
 }
 
 /* queue: what was queued failed, not only the reading of the status words. */
-static void fail_late(fai_dev *dev, int code, bool queue, const char *op) {
+static void fail_late(fai_stream *s, int code, bool queue, const char *op) {
+    fai_dev *dev = s->dev;
     char doing[320];
-    const fai_queued *culprit = find_culprit(dev, dev->backend->error_text());
-    if (culprit)
+    pthread_mutex_lock(&dev->launch_lock);
+    const fai_queued *found = find_culprit(s, dev->backend->error_text());
+    const fai_queued culprit = found ? *found : (fai_queued){0};
+    const char *last = name_of_last(s);
+    pthread_mutex_unlock(&dev->launch_lock);
+    if (found)
         snprintf(doing, sizeof doing,
-                 "running '%s', launch number %llu; it was seen by '%s', the first call that waited after it", culprit->op,
-                 (unsigned long long)culprit->number, op);
-    else if (dev->launched > dev->waited)
+                 "running '%s', launch number %llu; it was seen by '%s', the first call that waited after it", culprit.op,
+                 (unsigned long long)culprit.number, op);
+    else if (s->first)
         snprintf(doing, sizeof doing,
                  "running one of the launches %llu to %llu, the last of which was '%s'; it was seen by '%s', the first call that "
                  "waited after them",
-                 (unsigned long long)dev->waited + 1, (unsigned long long)dev->launched, dev->log[dev->launched % FAI_LOG].op,
-                 op);
+                 (unsigned long long)s->first, (unsigned long long)s->launched, last, op);
     else
         snprintf(doing, sizeof doing, "waiting for copies in '%s'", op);
-    if (queue) spoil(dev, culprit);
-    fai_fail_backend(dev, code, culprit ? culprit->op : op, doing);
+    if (queue) fai_spoil(s, found ? &culprit : NULL);
+    fai_fail_backend(dev, code, found ? culprit.op : op, doing);
 }
 
 /* ---- waiting ---- */
 
-static void free_staged(fai_dev *dev) {
-    for (fai_staged *s = dev->staged, *next; s; s = next) {
-        next = s->next;
-        fai_free_aligned(FAI_TAG_DATA, s, s->bytes + 64);
+static void free_staged(fai_stream *s) {
+    for (fai_staged *piece = s->staged, *next; piece; piece = next) {
+        next = piece->next;
+        fai_free_aligned(FAI_TAG_DATA, piece, piece->bytes + 64);
     }
-    dev->staged = NULL;
-    dev->staged_bytes = 0;
+    s->staged = NULL;
+    s->staged_bytes = 0;
 }
 
 bool fai_fail_status(const char *op, const int64_t words[4]) {
@@ -177,59 +138,198 @@ bool fai_fail_status(const char *op, const int64_t words[4]) {
     }
 }
 
+/* Puts the stream's own mark behind all that is in it now, unless it lies there. */
+static int mark(fai_stream *s) {
+    const fa_backend *b = s->dev->backend;
+    if (s->marker && s->marked == s->place) return 0;
+    int code = s->marker ? 0 : b->event_create(s->dev->ordinal, &s->marker);
+    if (!code) code = b->event_record(s->dev->ordinal, s->marker, s->handle);
+    if (!code) s->marked = s->place;
+    return code;
+}
+
+enum { HANGS = -1000 }; /* no backend's code */
+
+/* FACULA_WATCHDOG=seconds: what takes longer than that is given up. 0: nothing is. */
+static double watchdog(void) {
+    static _Atomic double seconds = -1;
+    double s = atomic_load_explicit(&seconds, memory_order_relaxed);
+    if (FAI_LIKELY(s >= 0)) return s;
+    const char *text = getenv("FACULA_WATCHDOG");
+    s = text ? strtod(text, NULL) : 0;
+    atomic_store(&seconds, s > 0 ? s : 0);
+    return s > 0 ? s : 0;
+}
+
+/* Asks again and again, because a wait inside the driver can't be left. A stream that was given up once gets little time. */
+static int watch(fai_stream *s, fa_event_handle event, double seconds) {
+    struct timespec start, now, nap = {0, 20000};
+    bool done = false;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (;;) {
+        int code = s->dev->backend->event_query(s->dev->ordinal, event, &done);
+        if (code || done) {
+            s->hung = false;
+            return code;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if ((double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) / 1e9 > (s->hung ? 0.05 : seconds)) {
+            s->hung = true;
+            return HANGS;
+        }
+        nanosleep(&nap, NULL);
+        if (nap.tv_nsec < 1000000) nap.tv_nsec *= 2;
+    }
+}
+
+static int wait_for_driver(fai_stream *s) {
+    const double seconds = watchdog();
+    int code = seconds > 0 ? mark(s) : 0;
+    if (seconds > 0 && !code) code = watch(s, s->marker, seconds);
+    if (code == HANGS) return code;
+    int waited = s->dev->backend->stream_wait(s->dev->ordinal, s->handle);
+    return code ? code : waited;
+}
+
+static bool fail_hangs(const fai_stream *s, const char *op) {
+    char upper[16];
+    fai_type_upper(upper, s->dev->name.type);
+    return fai_fail(FA_ERR_DEVICE, op,
+                    "%s error: the launch timed out and was terminated. Stream %d of %s was not done after the %g s of "
+                    "FACULA_WATCHDOG, and '%s' gave up waiting; the last launch in it was '%s'. What that stream was to make is "
+                    "not there; other devices go on. A longer time is set by FACULA_WATCHDOG=60, none at all without it",
+                    upper, s->id, fa_device_text(s->dev->name), watchdog(), op, s->launched ? name_of_last(s) : "none");
+}
+
 /* With the lock held. Reads the status words with the same wait if an index kernel was launched since the last one. */
-static bool wait_locked(fai_dev *dev, const char *op) {
+static bool wait_locked(fai_stream *s, const char *op) {
+    fai_dev *dev = s->dev;
     int64_t words[STATUS_WORDS] = {0};
-    bool asked = dev->status && dev->status_asked;
+    bool asked = s->status && s->status_asked;
     int code = 0;
-    if (asked) code = dev->backend->copy(dev->ordinal, QUEUE, FA_COPY_TO_HOST, dev->status->address, words, 0, sizeof words);
-    int waited = dev->backend->stream_wait(dev->ordinal, QUEUE);
+    if (asked && watchdog() > 0) {
+        code = wait_for_driver(s); /* first: the words lie on this stack */
+        if (code == HANGS) return fail_hangs(s, op);
+    }
+    if (asked && !code) code = dev->backend->copy(dev->ordinal, s->handle, FA_COPY_TO_HOST, s->status->address, words, 0, sizeof words);
+    if (asked) s->place++;
+    int waited = wait_for_driver(s);
+    if (waited == HANGS) return fail_hangs(s, op);
     if (!code) code = waited;
     count(&dev->count.waits);
-    if (code) fail_late(dev, code, waited != 0, op);
+    if (code) fail_late(s, code, waited != 0, op);
     bool fine = code == 0;
-    free_staged(dev);
+    free_staged(s);
     if (fine && asked && words[0]) {
-        fai_fail_status(dev->status_op ? dev->status_op : "index", words);
-        dev->backend->fill(dev->ordinal, QUEUE, dev->status->address, 0, STATUS_BYTES); /* the next kernel may report again */
+        fai_fail_status(s->status_op ? s->status_op : "index", words);
+        dev->backend->fill(dev->ordinal, s->handle, s->status->address, 0, STATUS_BYTES); /* the next kernel may report again */
+        s->place++;
         fine = false;
     }
-    dev->status_asked = false;
-    dev->waited = dev->launched;
-    dev->waited_place = dev->place;
+    s->status_asked = false;
+    s->first = 0;
+    s->foreign = 0;
+    s->waited_place = s->place;
     return fine;
 }
 
-/* Whoever waits lets another language's threads run, and takes their lock again only when it has given the queue's back: somebody
+/* Whoever waits lets another language's threads run, and takes their lock again only when it has given the stream's back: somebody
  * who holds theirs may be waiting for it. */
-static void *lock_queue(fai_dev *dev) {
+void *fai_stream_lock(fai_stream *s) {
     void *state = fai_other_face.unlock ? fai_other_face.unlock() : NULL;
-    pthread_mutex_lock(&dev->queue_lock);
+    pthread_mutex_lock(&s->lock);
     return state;
 }
 
-static void unlock_queue(fai_dev *dev, void *state) {
-    pthread_mutex_unlock(&dev->queue_lock);
+void fai_stream_unlock(fai_stream *s, void *state) {
+    pthread_mutex_unlock(&s->lock);
     if (fai_other_face.lock) fai_other_face.lock(state);
 }
 
-bool fai_queue_wait(fai_dev *dev, const char *op) {
-    void *state = lock_queue(dev);
-    bool fine = wait_locked(dev, op);
-    unlock_queue(dev, state);
+bool fai_stream_wait(fai_stream *s, const char *op) {
+    void *state = fai_stream_lock(s);
+    bool fine = wait_locked(s, op);
+    fai_stream_unlock(s, state);
     return fine;
 }
 
-void fai_queue_end(fai_dev *dev) {
-    pthread_mutex_lock(&dev->queue_lock);
-    free_staged(dev);
-    if (dev->status) {
-        dev->backend->stream_wait(dev->ordinal, QUEUE); /* the words may have been set back just now */
-        dev->backend->release(dev->ordinal, dev->status->address);
-        fai_buffer_unref(dev->status);
-        dev->status = NULL;
+bool fai_queue_wait(fai_dev *dev, const char *op) {
+    bool fine = true;
+    for (int id = 0; id < FAI_STREAMS; id++) {
+        fai_stream *s = atomic_load(&dev->streams[id]);
+        if (s && (id == 0 || s->place != s->waited_place || s->external)) fine &= fai_stream_wait(s, op);
     }
-    pthread_mutex_unlock(&dev->queue_lock);
+    return fine;
+}
+
+/* If the work before it failed, a wait for its stream tells which launch that was. */
+bool fai_event_wait_for(fai_stream *s, fa_event_handle event, uint64_t place, const char *op) {
+    fai_dev *dev = s->dev;
+    const double seconds = watchdog();
+    if (seconds == 0 && s->place == place) return fai_stream_wait(s, op);
+    void *state = fai_stream_lock(s);
+    int code = seconds > 0 ? watch(s, event, seconds) : 0;
+    if (code != HANGS && !code) code = dev->backend->event_wait(dev->ordinal, event);
+    bool fine = code == 0;
+    if (code == HANGS) fine = fail_hangs(s, op);
+    else if (code) fail_late(s, code, true, op);
+    fai_stream_unlock(s, state);
+    return fine;
+}
+
+bool fai_queue_hangs(fai_dev *dev) {
+    bool hangs = false;
+    for (int id = 0; id < FAI_STREAMS; id++) {
+        const fai_stream *s = atomic_load(&dev->streams[id]);
+        hangs |= s && s->hung;
+    }
+    return hangs;
+}
+
+bool fai_stream_passed(fai_stream *s, const char *op, bool *done) {
+    *done = s->place == s->waited_place && !s->external;
+    if (*done) return true;
+    void *state = fai_stream_lock(s);
+    int code = mark(s);
+    if (!code) code = s->dev->backend->event_query(s->dev->ordinal, s->marker, done);
+    bool fine = code == 0 && !*done;
+    if (code || *done) fine = wait_locked(s, op); /* it costs nothing now, and tells how the work went */
+    fai_stream_unlock(s, state);
+    return fine;
+}
+
+bool fai_stream_came_to(fai_stream *s, uint64_t place) {
+    bool done = place <= s->waited_place;
+    if (done) return true;
+    if (pthread_mutex_trylock(&s->lock)) return false; /* somebody waits for it */
+    int code = s->marker && s->marked >= place ? 0 : mark(s);
+    if (!code) code = s->dev->backend->event_query(s->dev->ordinal, s->marker, &done);
+    pthread_mutex_unlock(&s->lock);
+    return done && !code;
+}
+
+static void end_stream(fai_stream *s) {
+    const fa_backend *b = s->dev->backend;
+    pthread_mutex_lock(&s->lock);
+    if (!s->hung) {
+        free_staged(s);
+        if (s->status) {
+            b->stream_wait(s->dev->ordinal, s->handle); /* the words may have been set back just now */
+            b->release(s->dev->ordinal, s->status->address);
+            fai_buffer_unref(s->status);
+            s->status = NULL;
+        }
+        if (s->marker) b->event_destroy(s->dev->ordinal, s->marker);
+        s->marker = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void fai_queue_end(fai_dev *dev) {
+    for (int id = 0; id < FAI_STREAMS; id++) {
+        fai_stream *s = atomic_load(&dev->streams[id]);
+        if (s) end_stream(s);
+    }
 }
 
 bool fa_synchronize(fa_device device) {
@@ -239,16 +339,18 @@ bool fa_synchronize(fa_device device) {
 
 /* ---- status words ---- */
 
-static fai_buffer *new_status(fai_dev *dev, const char *op) {
+static fai_buffer *new_status(fai_stream *s, const char *op) {
+    fai_dev *dev = s->dev;
     fa_address address = 0;
     atomic_store(&dev->touched, true);
     int code = dev->backend->allocate(dev->ordinal, STATUS_BYTES, &address);
-    if (!code) code = dev->backend->fill(dev->ordinal, QUEUE, address, 0, STATUS_BYTES);
+    if (!code) code = dev->backend->fill(dev->ordinal, s->handle, address, 0, STATUS_BYTES);
     if (code) {
         if (address) dev->backend->release(dev->ordinal, address);
         fai_fail_backend(dev, code, op, "allocating the status words of index kernels");
         return NULL;
     }
+    s->place++;
     fai_buffer *b = fai_buffer_new(dev->name, 0, op);
     if (!b) {
         dev->backend->release(dev->ordinal, address);
@@ -262,37 +364,42 @@ static fai_buffer *new_status(fai_dev *dev, const char *op) {
 fai_buffer *fai_device_status(fa_device device, const char *op) {
     fai_dev *dev = fai_dev_get(device, op);
     if (!dev) return NULL;
-    pthread_mutex_lock(&dev->queue_lock);
-    if (!dev->status) dev->status = new_status(dev, op);
-    if (dev->status_asked && dev->status_op && strcmp(dev->status_op, op) != 0)
-        dev->status_op = NULL; /* one of several ops */
-    else if (!dev->status_asked)
-        dev->status_op = op;
-    dev->status_asked = true;
-    fai_buffer *status = dev->status;
-    pthread_mutex_unlock(&dev->queue_lock);
+    fai_stream *s = fai_stream_now(dev);
+    pthread_mutex_lock(&s->lock);
+    if (!s->status) s->status = new_status(s, op);
+    if (s->status_asked && s->status_op && strcmp(s->status_op, op) != 0)
+        s->status_op = NULL; /* one of several ops */
+    else if (!s->status_asked)
+        s->status_op = op;
+    s->status_asked = true;
+    fai_buffer *status = s->status;
+    pthread_mutex_unlock(&s->lock);
     return status;
 }
 
 /* ---- copies and fills ---- */
 
-static bool copy_aside(fai_dev *dev, fa_address to, const void *host, size_t bytes, const char *op) {
-    if (dev->staged_bytes + bytes > STAGED_BYTES && !wait_locked(dev, op)) return false;
-    fai_staged *s = fai_alloc_aligned(FAI_TAG_DATA, bytes + 64);
-    if (!s) return fai_fail_memory(op, bytes + 64);
-    memcpy(staged_data(s), host, bytes);
-    int code = dev->backend->copy(dev->ordinal, QUEUE, FA_COPY_TO_DEVICE, to, staged_data(s), 0, bytes);
-    s->bytes = bytes;
-    s->next = dev->staged;
-    dev->staged = s;
-    dev->staged_bytes += bytes;
+static bool copy_aside(fai_stream *s, fa_address to, const void *host, size_t bytes, const char *op) {
+    fai_dev *dev = s->dev;
+    if (s->staged_bytes + bytes > STAGED_BYTES && !wait_locked(s, op)) return false;
+    fai_staged *piece = fai_alloc_aligned(FAI_TAG_DATA, bytes + 64);
+    if (!piece) return fai_fail_memory(op, bytes + 64);
+    memcpy(staged_data(piece), host, bytes);
+    int code = dev->backend->copy(dev->ordinal, s->handle, FA_COPY_TO_DEVICE, to, staged_data(piece), 0, bytes);
+    piece->bytes = bytes;
+    piece->next = s->staged;
+    s->staged = piece;
+    s->staged_bytes += bytes;
     return code == 0 || fai_fail_backend(dev, code, op, "copying to it");
 }
 
-static bool copy_and_wait(fai_dev *dev, fa_copy_kind kind, fa_address address, void *host, size_t bytes, const char *op) {
-    int code = dev->backend->copy(dev->ordinal, QUEUE, kind, address, host, 0, bytes);
+static bool copy_and_wait(fai_stream *s, fa_copy_kind kind, fa_address address, void *host, size_t bytes, const char *op) {
+    fai_dev *dev = s->dev;
+    if (watchdog() > 0 && !wait_locked(s, op)) return false; /* what can't be reached must not be given the host's memory */
+    int code = dev->backend->copy(dev->ordinal, s->handle, kind, address, host, 0, bytes);
     if (code) return fai_fail_backend(dev, code, op, kind == FA_COPY_TO_HOST ? "copying from it" : "copying to it");
-    return wait_locked(dev, op);
+    s->place++;
+    return wait_locked(s, op);
 }
 
 static bool in_range(const fai_buffer *b, size_t offset, size_t bytes, const char *op) {
@@ -308,15 +415,16 @@ bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t 
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
     count(&dev->count.to_device);
-    void *state = lock_queue(dev);
+    fai_stream *s = fai_stream_now(dev);
+    void *state = fai_stream_lock(s);
     bool fine = bytes <= STAGE_MOST
-                    ? copy_aside(dev, to->address + offset, host, bytes, op)
-                    : copy_and_wait(dev, FA_COPY_TO_DEVICE, to->address + offset, (void *)(uintptr_t)host, bytes, op);
+                    ? copy_aside(s, to->address + offset, host, bytes, op)
+                    : copy_and_wait(s, FA_COPY_TO_DEVICE, to->address + offset, (void *)(uintptr_t)host, bytes, op);
     if (fine) {
-        dev->place++;
-        wrote(dev, to, bytes == to->bytes);
+        s->place++;
+        fai_wrote(s, to, bytes == to->bytes);
     }
-    unlock_queue(dev, state);
+    fai_stream_unlock(s, state);
     return fine;
 }
 
@@ -327,9 +435,10 @@ bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes,
     fai_dev *dev = fai_dev_get(from->device, op);
     if (!dev) return false;
     count(&dev->count.to_host);
-    void *state = lock_queue(dev);
-    bool fine = is_known(dev, from, op) && copy_and_wait(dev, FA_COPY_TO_HOST, from->address + offset, host, bytes, op);
-    unlock_queue(dev, state);
+    fai_stream *s = fai_stream_now(dev);
+    void *state = fai_stream_lock(s);
+    bool fine = fai_is_known(dev, from, op) && copy_and_wait(s, FA_COPY_TO_HOST, from->address + offset, host, bytes, op);
+    fai_stream_unlock(s, state);
     return fine;
 }
 
@@ -337,15 +446,16 @@ static bool copy_on_device(fai_buffer *to, size_t to_offset, fai_buffer *from, s
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
     count(&dev->count.within);
-    pthread_mutex_lock(&dev->queue_lock);
-    int code = dev->backend->copy(dev->ordinal, QUEUE, FA_COPY_WITHIN, to->address + to_offset, NULL, from->address + from_offset,
-                                  bytes);
-    dev->place++;
-    if (code == 0 && dev->failures && spoiled(dev, from))
+    fai_stream *s = fai_stream_now(dev);
+    pthread_mutex_lock(&s->lock);
+    int code = dev->backend->copy(dev->ordinal, s->handle, FA_COPY_WITHIN, to->address + to_offset, NULL,
+                                  from->address + from_offset, bytes);
+    s->place++;
+    if (code == 0 && fai_is_spoiled(dev, from, NULL))
         to->written = from->written;
     else if (code == 0)
-        wrote(dev, to, bytes == to->bytes);
-    pthread_mutex_unlock(&dev->queue_lock);
+        fai_wrote(s, to, bytes == to->bytes);
+    pthread_mutex_unlock(&s->lock);
     return code == 0 || fai_fail_backend(dev, code, op, "copying within it");
 }
 
@@ -382,11 +492,12 @@ bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char 
     if (to->device.type == FA_DEVICE_CPU) return memset((char *)fai_buffer_host(to) + offset, byte, bytes) != NULL;
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
-    pthread_mutex_lock(&dev->queue_lock);
-    int code = dev->backend->fill(dev->ordinal, QUEUE, to->address + offset, byte, bytes);
-    dev->place++;
-    if (code == 0) wrote(dev, to, bytes == to->bytes);
-    pthread_mutex_unlock(&dev->queue_lock);
+    fai_stream *s = fai_stream_now(dev);
+    pthread_mutex_lock(&s->lock);
+    int code = dev->backend->fill(dev->ordinal, s->handle, to->address + offset, byte, bytes);
+    s->place++;
+    if (code == 0) fai_wrote(s, to, bytes == to->bytes);
+    pthread_mutex_unlock(&s->lock);
     return code == 0 || fai_fail_backend(dev, code, op, "filling memory");
 }
 

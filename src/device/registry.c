@@ -74,8 +74,10 @@ static fai_dev *new_device(const fa_backend *backend, int ordinal, int type) {
     dev->ordinal = ordinal;
     dev->name = fa_device_of_type(type, atomic_load(&count_of[type]));
     pthread_mutex_init(&dev->memory_lock, NULL);
-    pthread_mutex_init(&dev->queue_lock, NULL);
+    pthread_mutex_init(&dev->streams_lock, NULL);
+    pthread_mutex_init(&dev->launch_lock, NULL);
     pthread_mutex_init(&dev->build_lock, NULL);
+    fai_stream_init(dev, &dev->main, 0);
     return dev;
 }
 
@@ -98,6 +100,7 @@ static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
                      backend->name);
             break;
         }
+        dev->number = total;
         devices[total] = by_type[type][dev->name.index] = dev;
         atomic_store(&ndevices, total + 1);
         atomic_store(&count_of[type], dev->name.index + 1);

@@ -256,6 +256,12 @@ void fai_describe(const fa_tensor *t, char *out, size_t n)
     snprintf(out, n, "%s tensor of shape %s on %s", fa_dtype_name((fa_dtype)t->dtype), shape, fa_device_text(t->device));
 }
 
+bool fa_record_stream(fa_tensor *t, fa_stream stream)
+{
+    if (!fai_check("record_stream", "t", t)) return false;
+    return fai_on_cpu(t) || fai_buffer_used_by(t->buffer, stream, "record_stream");
+}
+
 /* ---- asking ---- */
 
 int fa_ndim(const fa_tensor *t) { return t ? t->ndim : 0; }

@@ -6,7 +6,8 @@
  *   FACULA_SIM_MODE=lazy|eager           lazy (the default): work runs only when something waits for it
  *   FACULA_SIM_SEED=7                    which stream goes first; 0 (the default): nothing runs earlier than it must
  *   FACULA_SIM_FAULTS=alloc:5,late:7+    the 5th allocation fails; launches fail after they
- *                                        were accepted, from the 7th on */
+ *                                        were accepted, from the 7th on; hang:3: the 3rd event
+ *                                        that is recorded never comes */
 #include "sim.h"
 #include <ctype.h>
 #include <stdarg.h>
@@ -38,7 +39,7 @@ uint64_t sim_draw(uint64_t *state) { /* splitmix64 */
 /* ---- faults ---- */
 
 enum { MAX_FAULTS = 64 };
-static const char *const fault_names[SIM_FAULT_KINDS] = {"alloc", "launch", "late", "copy", "lost", "build", "flip"};
+static const char *const fault_names[SIM_FAULT_KINDS] = {"alloc", "launch", "late", "copy", "lost", "build", "flip", "hang"};
 typedef struct fault {
     sim_fault kind;
     int n;
@@ -84,6 +85,20 @@ static bool parse_faults(const char *spec, fault *out, int *count) {
     return true;
 }
 
+static void stop_hanging(void) {
+    for (int i = 0; i < sim.ndevices; i++)
+        for (CUstream s = sim.device[i].streams; s; s = s->next)
+            for (sim_op *op = s->head; op; op = op->next) op->hang = false;
+    pthread_cond_broadcast(&sim.work);
+}
+
+void facula_sim_seed(uint64_t seed) {
+    pthread_mutex_lock(&sim.lock);
+    sim.seed = seed;
+    for (int i = 0; i < sim.ndevices; i++) sim.device[i].random = seed * 64 + (uint64_t)i;
+    pthread_mutex_unlock(&sim.lock);
+}
+
 int facula_sim_faults(const char *spec) {
     fault parsed[MAX_FAULTS];
     int count;
@@ -93,6 +108,7 @@ int facula_sim_faults(const char *spec) {
     nfaults = count;
     memset(seen, 0, sizeof seen);
     sim.counts.injected = 0;
+    stop_hanging();
     for (int i = 0; i < sim.ndevices; i++) { /* what a dead device still has in its queues is dropped, then it lives again */
         if (!sim.device[i].dead) continue;
         sim_drain(&sim.device[i]);
@@ -236,7 +252,7 @@ static CUresult read_environment(void) {
     if (wrong && !parse_faults(wrong, faults, &nfaults))
         return sim_fail(CUDA_ERROR_INVALID_VALUE,
                         "FACULA_SIM_FAULTS='%s' is not understood: write kinds (alloc, launch, late, copy, lost, build, "
-                        "flip) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)",
+                        "flip, hang) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)",
                         wrong);
     sim.eager = mode && !strcmp(mode, "eager");
     if (visible) hide_devices(visible);

@@ -400,6 +400,7 @@ SIM_API CUresult cuEventRecord(CUevent event, CUstream stream) {
     if (!bad && event->device != current)
         bad = sim_fail(CUDA_ERROR_INVALID_HANDLE, "the event belongs to device %d", event->device->ordinal);
     if (bad) return leave(bad);
+    int number;
     sim_op *op = sim_op_new(SIM_RECORD, 0);
     sim_record *record = calloc(1, sizeof *record);
     if (!op || !record) {
@@ -410,6 +411,7 @@ SIM_API CUresult cuEventRecord(CUevent event, CUstream stream) {
     record->refs = 2; /* the event and the operation */
     sim_record_drop(event->record);
     event->record = op->record = record;
+    op->hang = sim_fault_now(SIM_FAULT_HANG, &number);
     sim_push(stream, op);
     return leave(CUDA_SUCCESS);
 }

@@ -79,6 +79,7 @@ static bool is_ready(CUstream s, bool *changed) {
     const sim_op *op = s->head;
     if (!op) return false;
     if (s->device->dead) return true;
+    if (op->hang) return false;
     if (!sim.eager && op->seq > s->needed && !s->destroyed) return false;
     if (op->kind != SIM_WAIT || op->record->done) return true;
     if (op->record->stream->needed < op->record->seq) {
@@ -122,12 +123,13 @@ static void finish_marks(CUstream stream, const sim_op *op) {
         record->done = true;
         record->error = stream->error;
         record->failure = stream->failure;
+        if (stream->error) snprintf(record->text, sizeof record->text, "%s", stream->text);
         record->nanoseconds = now();
         record->stream = NULL;
     } else if (op->kind == SIM_WAIT && record->error && !stream->error) {
         stream->error = record->error;
         stream->failure = record->failure;
-        snprintf(stream->text, sizeof stream->text, "work that this stream waited for failed in another stream");
+        snprintf(stream->text, sizeof stream->text, "%.400s, in a stream that this one waited for", record->text);
     }
     sim_record_drop(record);
 }
@@ -281,7 +283,7 @@ CUresult sim_wait_record(sim_record *record, sim_device *device) {
     CUresult error = record->error;
     if (!error || sim.told[record->failure % SIM_FAILURES]) return CUDA_SUCCESS;
     sim.told[record->failure % SIM_FAILURES] = true;
-    sim_fail(error, "work before this event failed");
+    sim_fail(error, "%s", record->text);
     for (CUstream s = device->streams; s; s = s->next)
         if (s == record->owner && s->failure == record->failure) take_error(s);
     return error;

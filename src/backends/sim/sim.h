@@ -59,6 +59,7 @@ typedef struct sim_record {
     uint64_t failure; /* which late failure it carries on */
     uint64_t seq, nanoseconds;
     struct CUstream_st *stream, *owner; /* stream: NULL when done; owner: the same, only to be compared */
+    char text[SIM_TEXT];                /* of the error */
 } sim_record;
 
 typedef enum sim_kind { SIM_LAUNCH, SIM_TO_DEVICE, SIM_TO_HOST, SIM_WITHIN, SIM_FILL, SIM_RECORD, SIM_WAIT } sim_kind;
@@ -70,7 +71,7 @@ typedef struct sim_op {
     const fa_kernel_entry *kernel;
     uint64_t number; /* of the launch, on its device, since the start */
     unsigned groups;
-    bool fail_late, flip;
+    bool fail_late, flip, hang; /* hang: it never comes, until facula_sim_faults */
     int byte;
     CUdeviceptr pointer[SIM_POINTERS]; /* copies: to, from */
     void *host;
@@ -128,6 +129,7 @@ typedef enum sim_fault {
     SIM_FAULT_LOST,
     SIM_FAULT_BUILD,
     SIM_FAULT_FLIP,
+    SIM_FAULT_HANG,
     SIM_FAULT_KINDS
 } sim_fault;
 typedef struct sim_counts {
@@ -149,8 +151,9 @@ CUresult sim_fail(CUresult error, const char *format, ...) SIM_PRINTF(2, 3);
 bool sim_fault_now(sim_fault kind, int *number); /* counts one; true: it shall fail */
 uint64_t sim_draw(uint64_t *state);
 SIM_API int
-facula_sim_faults(const char *spec); /* "alloc:5,late:7+"; NULL or "": none. Revives lost devices. 0, or -1 if not understood */
+facula_sim_faults(const char *spec); /* "alloc:5,late:7+"; NULL or "": none. Revives lost and hanging devices. 0, or -1 if not understood */
 SIM_API uint64_t facula_sim_count(const char *kind);
+SIM_API void facula_sim_seed(uint64_t seed); /* as FACULA_SIM_SEED, from now on */
 SIM_API const char *facula_sim_error_text(void);
 SIM_API const char *facula_sim_device_type(int ordinal);
 

@@ -1,0 +1,71 @@
+/* Contents that nobody knows.
+ *
+ * A launch that failed late took everything behind it along: no launch and no copy from it to the end of its stream has run, and
+ * none in a stream that waited for it. A buffer remembers where in which stream it was last written, so that its contents are known
+ * to be worth nothing when somebody reads them. What is computed from such a buffer is worth nothing either; what overwrites all of
+ * it makes it good again. */
+#include "inside.h"
+#include <string.h>
+
+bool fai_is_spoiled(fai_dev *dev, const fai_buffer *b, fai_spoiled *out) {
+    bool found = false;
+    if (FAI_LIKELY(atomic_load_explicit(&dev->failures, memory_order_acquire) == 0)) return false;
+    pthread_mutex_lock(&dev->launch_lock);
+    for (int i = 0; i < FAI_SPOILED && !found; i++) {
+        const fai_spoiled *s = &dev->spoiled[i];
+        if (b->written < s->first || b->written > s->last || !s->op) continue;
+        found = true;
+        if (out) *out = *s;
+    }
+    pthread_mutex_unlock(&dev->launch_lock);
+    return found;
+}
+
+void fai_wrote(fai_stream *s, fai_buffer *b, bool whole) {
+    if (whole || !fai_is_spoiled(s->dev, b, NULL)) b->written = fai_place_base(s) | s->place;
+}
+
+static bool covers(const fa_plan_view *v, const fai_buffer *b) {
+    static const size_t bytes[] = {0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
+    size_t elements = 1;
+    for (int d = 0; d < v->ndim; d++) elements *= (size_t)v->size[d];
+    return v->kind == FA_VIEW_TENSOR && elements * bytes[v->dtype] >= b->bytes;
+}
+
+/* Elementwise kernels read nothing of what they write but by an operand of its own, so that they may make a buffer good. */
+void fai_launch_wrote(fai_stream *s, const char *kernel, const fa_plan *plan, fai_buffer *const buffers[8]) {
+    const bool failed = atomic_load_explicit(&s->dev->failures, memory_order_relaxed) != 0;
+    uint64_t bad = 0;
+    for (int i = 0; failed && i < 8; i++)
+        if (buffers[i] && !plan->view[i].writes && fai_is_spoiled(s->dev, buffers[i], NULL)) bad = buffers[i]->written;
+    for (int i = 0; i < 8; i++) {
+        if (!buffers[i] || !plan->view[i].writes) continue;
+        if (bad)
+            buffers[i]->written = bad;
+        else
+            fai_wrote(s, buffers[i], failed && !strncmp(kernel, "ew_", 3) && covers(&plan->view[i], buffers[i]));
+    }
+}
+
+/* The culprit may have run in another stream, which this one waited for: then all is lost from its first wait on. */
+void fai_spoil(fai_stream *s, const fai_queued *culprit) {
+    const uint64_t base = fai_place_base(s);
+    uint64_t first = base | (s->waited_place + 1);
+    if (s->place == s->waited_place) return;
+    if (culprit && culprit->place >> FAI_PLACE_BITS == (uint64_t)s->id) first = culprit->place;
+    else if (culprit && s->foreign) first = base | s->foreign;
+    pthread_mutex_lock(&s->dev->launch_lock);
+    s->dev->spoiled[atomic_fetch_add(&s->dev->failures, 1) % FAI_SPOILED] =
+        (fai_spoiled){culprit ? culprit->op : "an operator", first, base | s->place};
+    pthread_mutex_unlock(&s->dev->launch_lock);
+}
+
+bool fai_is_known(fai_dev *dev, const fai_buffer *b, const char *op) {
+    fai_spoiled s;
+    if (!fai_is_spoiled(dev, b, &s)) return true;
+    return fai_fail(FA_ERR_DEVICE, op,
+                    "the tensor on %s has no contents: '%s', which failed, was to make it or something it was made from. "
+                    "Compute it again from "
+                    "what was there before",
+                    fa_device_text(dev->name), s.op);
+}
