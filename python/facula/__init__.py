@@ -352,6 +352,7 @@ def get_device_module(device=None):
     return import_module(f"{__name__}.{kind}")
 
 
+from ._streams import Event, Stream
 from . import accelerator, amp, autograd, backends, cpu, cuda, mps, npu, opencl, testing, version, xpu
 from .serialization import load, save
 from .amp import autocast

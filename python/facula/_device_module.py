@@ -1,9 +1,7 @@
 """What torch.cuda, torch.xpu, torch.mps and their kind have in common: functions about one kind of device."""
-import time
-
 from . import _C
 from ._C import device as _device
-from . import _memory
+from . import _memory, _streams
 
 
 class Properties:
@@ -146,96 +144,6 @@ def make(kind):
         for generator, state in zip(generators(), new_states):
             generator.set_state(state)
 
-    class Stream:
-        """A queue of work. Facula has one for each device: every Stream stands for it, so work is done in the order of the program."""
-
-        def __init__(self, device=None, priority=0, **ignored):
-            there = where(device)
-            self.device = _device(kind, current_device() if there.index is None else there.index)
-            self.priority = priority
-
-        def synchronize(self):
-            """Waits until all its work is done."""
-            synchronize(self.device)
-
-        def query(self):
-            """Whether its work is done; waits for it."""
-            self.synchronize()
-            return True
-
-        def wait_stream(self, stream):
-            """Work put in later begins after that of the other stream."""
-            if stream.device != self.device:
-                stream.synchronize()
-
-        def wait_event(self, event):
-            """Work put in later begins after the event."""
-            event.synchronize()
-
-        def record_event(self, event=None):
-            """An event behind all work so far."""
-            event = Event() if event is None else event
-            event.record(self)
-            return event
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            return False
-
-        def __eq__(self, other):
-            return isinstance(other, Stream) and other.device == self.device
-
-        def __hash__(self):
-            return hash(self.device)
-
-        def __repr__(self):
-            return f"<torch.{kind}.Stream device={self.device} {kind}_stream=0x0>"
-
-    class Event:
-        """A mark in a device's work, with the time at which it was reached."""
-
-        def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
-            self._timing, self._at = enable_timing, None
-
-        def record(self, stream=None):
-            """Marks the end of all work so far."""
-            (current_stream() if stream is None else stream).synchronize()
-            self._at = time.perf_counter()
-
-        def wait(self, stream=None):
-            """Work put in later begins after it."""
-
-        def query(self):
-            """Whether it was reached."""
-            return True
-
-        def synchronize(self):
-            """Waits until it was reached."""
-
-        def elapsed_time(self, end_event):
-            """Milliseconds from this event to the other."""
-            if not (self._timing and end_event._timing):
-                raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-            if self._at is None or end_event._at is None:
-                raise ValueError("Both events must be recorded before calculating elapsed time.")
-            return (end_event._at - self._at) * 1e3
-
-    def current_stream(device=None):
-        """The stream that work of this thread goes to."""
-        return Stream(device)
-
-    default_stream = current_stream
-
-    def stream(stream):
-        """`with stream(s):` work goes to s."""
-        import contextlib
-        return contextlib.nullcontext() if stream is None else stream
-
-    def set_stream(stream):
-        """Work of this thread goes to stream."""
-
     def can_device_access_peer(device, peer_device):
         """Whether copies between two devices need not go through the host: not here."""
         return False
@@ -244,4 +152,5 @@ def make(kind):
     for hidden in ("kind", "where", "generators"):
         names.pop(hidden, None)
     names.update(_memory.make(kind, where))
+    names.update(_streams.make(kind, where))
     return names

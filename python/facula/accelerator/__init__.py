@@ -62,11 +62,12 @@ class device_index:
 
 def current_stream(device=None, /):
     """The stream that work of this thread goes to."""
-    return _module()["Stream"](device)
+    return _module()["current_stream"](device)
 
 
 def set_stream(stream):
-    """Work of this thread goes to stream."""
+    """Work of this thread goes to stream, and its device is the current one."""
+    _module()["set_stream"](stream)
 
 
 def synchronize(device=None, /):
