@@ -35,7 +35,7 @@ FLAGS_optim/values.c := -Os
 FLAGS_optim/state.c := -Os
 FLAGS_nn/transformer.c := -Os
 
-LINK_COMMON := -pthread -Wl,-z,relro,-z,now
+LINK_COMMON := -pthread -Wl,-z,relro,-z,now -Wl,-Bsymbolic-functions
 LINK_release := -Wl,-z,defs -Wl,-z,noseparate-code
 LINK_debug := -Wl,-z,defs
 LINK_asan := -fsanitize=address,undefined
