@@ -20,6 +20,8 @@ C_TYPES = {"tensor": "fa_tensor *", "tensor?": "fa_tensor *", "tensors": "fa_ten
 NODE_NAMES = {"linear": "Addmm", "gemm": "Mm", "to_device": "ToCopy", "to_dtype": "ToCopy", "sum_dims": "Sum", "mean_dims": "Mean",
               "squeeze_dim": "Squeeze", "max_dim": "Max", "min_dim": "Min", "conv2d": "Convolution", "max_pool2d": "MaxPool2DWithIndices",
               "layer_norm": "NativeLayerNorm", "batch_norm": "NativeBatchNorm", "gelu_tanh": "Gelu", "mse_element": "MseLoss",
+              "l1_element": "Abs", "smooth_l1_element": "SmoothL1Loss", "huber_element": "HuberLoss", "bce_element": "BinaryCrossEntropy",
+              "bce_logits_element": "BinaryCrossEntropyWithLogits",
               "max_pool2d_backward": "MaxPool2DWithIndicesBackward", "linear_relu": "Relu",
               "add_alpha": "Add", "sub_alpha": "Sub", "div_floor": "Div", "div_trunc": "Div", "round_scaled": "Round", "index_fill_scalar": "IndexFill"}
 HELPERS = {"inverse": "fai_inverse_dims", "dims_of": "fai_dims_of", "channels_of": "fai_channel_dims"}  # give shapes

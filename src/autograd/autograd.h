@@ -94,6 +94,8 @@ struct fai_row_api {
 extern const fai_row_api fai_row_apis[FAI_ROW_COUNT];
 /* With broadcast and promotion. params: the row's numbers, NULL for its defaults. The second form writes into operands[0]. */
 fa_tensor *fai_row(int row, int noperands, const fai_operand *operands, const double *params);
+/* The mean or the sum of a row over two operands of which no derivative reads the result, as one node. */
+fa_tensor *fai_row_reduced(int row, int noperands, const fai_operand *operands, const double *params, bool mean);
 fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands, const double *params);
 bool fai_row_backward(fai_node *node, fa_tensor *g, fa_tensor **grads);
 static inline fai_operand fai_of(fa_tensor *t) { fai_operand o = {.tensor = t}; return o; }

@@ -38,6 +38,15 @@ static void warn_of_sizes(const char *op, const fa_tensor *x, const fa_tensor *t
              size_text(target, found, sizeof found), size_text(x, expected, sizeof expected));
 }
 
+/* A row over both, and its reduction: one node. */
+static fa_tensor *reduced_row(int row, fa_tensor *x, fa_tensor *target, const double *number, const char *reduction) {
+    const fai_operand operands[] = {fai_of(x), fai_of(target)};
+    if (!strcmp(reduction, "none")) return fai_row(row, 2, operands, number);
+    FA_SCOPE;
+    if (row == FAI_ROW_l1_element) return fa_keep(fai_reduce_loss(fai_row(row, 2, operands, number), reduction)); /* as torch shows it */
+    return fa_keep(fai_row_reduced(row, 2, operands, number, strcmp(reduction, "sum") != 0));
+}
+
 /* ---- distances ---- */
 
 static fa_tensor *distance_loss(const char *op, int row, fa_tensor *x, fa_tensor *target, const char *reduction,
@@ -48,9 +57,7 @@ static fa_tensor *distance_loss(const char *op, int row, fa_tensor *x, fa_tensor
         return fai_fail(FA_ERR_UNSUPPORTED, op,
                         "\"%s\" not implemented for '%s'; a loss needs a floating tensor: fa_cast(x, FA_FLOAT32)", op,
                         fai_dtype_title((fa_dtype)x->dtype));
-    FA_SCOPE;
-    const fai_operand operands[] = {fai_of(x), fai_of(target)};
-    return fa_keep(fai_reduce_loss(fai_row(row, 2, operands, number), reduction));
+    return reduced_row(row, x, target, number, reduction);
 }
 
 fa_tensor *fai_mse_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
@@ -110,9 +117,10 @@ static bool check_bce(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const 
 
 fa_tensor *fai_bce_loss(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const char *reduction) {
     if (!check_bce(x, target, weight, reduction)) return NULL;
+    if (!weight) return reduced_row(FAI_ROW_bce_element, x, target, NULL, reduction);
     FA_SCOPE;
     fa_tensor *loss = fa_bce_element(x, target);
-    if (weight) loss = fa_mul(loss, fa_expand(weight, fa_shape_of_tensor(x)));
+    loss = fa_mul(loss, fa_expand(weight, fa_shape_of_tensor(x)));
     return fa_keep(fai_reduce_loss(loss, reduction));
 }
 
@@ -133,6 +141,7 @@ fa_tensor *fai_bce_with_logits_loss(fa_tensor *x, fa_tensor *target, fa_tensor *
     if (!fai_same_shape(x, target))
         return fai_fail(FA_ERR_VALUE, op, "Target size (%s) must be the same as input size (%s)",
                         size_text(target, found, sizeof found), size_text(x, expected, sizeof expected));
+    if (!weight && !pos_weight) return reduced_row(FAI_ROW_bce_logits_element, x, target, NULL, reduction);
     FA_SCOPE;
     fa_tensor *loss = pos_weight ? weighted_logits(x, target, pos_weight) : fa_bce_logits_element(x, target);
     if (weight) loss = fa_mul(loss, weight);

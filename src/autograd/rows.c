@@ -9,6 +9,7 @@ typedef struct row_params {
     double numbers[3];
     fa_scalar scalar[3];   /* operands that were numbers */
     uint8_t kept_at[5];    /* by the digit of fai_row_grad.reads */
+    double divisor;        /* the result is all elements' sum divided by this; 0: it is not reduced */
 } row_params;
 
 fai_types fai_row_types(int row, bool *bool_result, bool *checks_zero)
@@ -132,6 +133,21 @@ fa_tensor *fai_row(int row, int noperands, const fai_operand *operands, const do
     return r;
 }
 
+/* Row and reduction as one node: the derivative is the row's own, over g / divisor in the place of a g for each element. */
+fa_tensor *fai_row_reduced(int row, int noperands, const fai_operand *operands, const double *params, bool mean)
+{
+    const fai_row_api *api = &fai_row_apis[row];
+    if (!params) params = api->defaults;
+    fa_tensor *each = fai_row_raw(api->name, row, noperands, operands, params, FA_DTYPE_DEFAULT);
+    fa_tensor *r = each ? fai_reduction_forward(mean ? "mean" : "sum", mean ? FAI_REDUCE_mean : FAI_REDUCE_sum, each, (fa_shape){0, {0}}, false) : NULL;
+    if (!r || !fai_is_float(r->dtype) || !wants_record(api, noperands, operands)) return r;
+    fai_node *node = new_node(api, noperands, operands, operands[0].tensor, params);
+    if (!node) return NULL;
+    ((row_params *)node->params)->divisor = mean ? (double)each->numel : 1;
+    fai_node_finish(node, r);
+    return r;
+}
+
 static bool check_in_place(const fai_row_api *api, int n, const fai_operand *operands)
 {
     const fa_tensor *tensors[3] = {NULL};
@@ -211,6 +227,7 @@ bool fai_row_backward(fai_node *node, fa_tensor *g, fa_tensor **grads)
         v[which].tensor = fai_node_kept(node, p->kept_at[which]);
         if (!v[which].tensor) return false;
     }
+    if (p->divisor != 0 && p->divisor != 1 && !(v[0].tensor = fai_row2(FAI_ROW_div, v[0], fai_number(p->divisor)))) return false;
     for (int i = 0; i < node->ninputs; i++) {
         if (!fai_node_needs(node, i)) continue;
         fa_tensor *grad = api->bool_result ? fai_zeros_of(g, fai_meta_shape(&node->metas[i]))

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMS_AT = 5, TINY = 4096, DEVICE_GROUP = 1024 };
+enum { PARAMS_AT = 5, TINY = 4096, FEW = 256, DEVICE_GROUP = 1024 };
 
 /* The iteration space after broadcasting: out is operand 0. Dimensions of size 1 are gone, neighbours that every operand walks
  * without a gap are one. */
@@ -92,18 +92,46 @@ static void plan_operand(fa_plan *plan, int k, const space *s, const fa_tensor *
     }
 }
 
+static bool small_like(const fa_tensor *t, const fa_tensor *like)
+{
+    if (!t || t->dtype != FA_FLOAT32 || t->ndim != like->ndim || !FAI_HAS(t, FAI_CONTIGUOUS) || !fai_on_cpu(t)) return false;
+    for (int i = 0; i < t->ndim; i++)
+        if (t->size[i] != like->size[i]) return false;
+    return true;
+}
+
 /* Small contiguous float32 tensors of one shape on the CPU, the daily bread of small networks: they need no plan. */
 static bool all_small(int n, const fai_operand *operands)
 {
     const fa_tensor *first = operands[0].tensor;
     if (!first || first->numel > TINY || first->numel == 0) return false;
+    for (int k = 0; k < n; k++)
+        if (!small_like(operands[k].tensor, first)) return false;
+    return true;
+}
+
+/* Fewer still, beside numbers and 0-d tensors, which are written out to the others' shape in room. Gives a tensor of that shape,
+ * or NULL: not of this kind. */
+static const fa_tensor *few_beside_numbers(int n, const fai_operand *operands, const void **pointer, float (*room)[FEW])
+{
+    const fa_tensor *like = NULL;
+    for (int k = 0; k < n && !like; k++)
+        if (operands[k].tensor && operands[k].tensor->ndim) like = operands[k].tensor;
+    if (!like || like->numel > FEW || like->numel == 0) return NULL;
     for (int k = 0; k < n; k++) {
         const fa_tensor *t = operands[k].tensor;
-        if (!t || t->dtype != FA_FLOAT32 || t->ndim != first->ndim || !FAI_HAS(t, FAI_CONTIGUOUS) || !fai_on_cpu(t)) return false;
-        for (int i = 0; i < t->ndim; i++)
-            if (t->size[i] != first->size[i]) return false;
+        const fa_scalar number = operands[k].scalar;
+        if (t && t->ndim) {
+            if (!small_like(t, like)) return NULL;
+            pointer[k] = fai_host(t);
+            continue;
+        }
+        if (t ? t->dtype != FA_FLOAT32 || !fai_on_cpu(t) : number.kind != FA_SCALAR_FLOAT && number.kind != FA_SCALAR_INT) return NULL;
+        const float value = t ? *(const float *)fai_host(t) : (float)fa_scalar_float(number);
+        for (int64_t i = 0; i < like->numel; i++) room[k][i] = value;
+        pointer[k] = room[k];
     }
-    return true;
+    return like;
 }
 
 static void run_small(fai_cpu_row_f32 *run, fa_tensor *out, int n, const fai_operand *operands, const double *params)
@@ -120,6 +148,17 @@ static fai_cpu_row_f32 *small_loop(int loop, fa_dtype result)
     if (result != FA_DTYPE_DEFAULT && result != FA_FLOAT32) return NULL;
     fai_types types = fai_row_types(loop, &bool_result, &checks_zero);
     return bool_result || types == FAI_TYPES_INT ? NULL : fai_cpu_rows_table()->f32[loop];
+}
+
+static fa_tensor *run_few(const char *op, int loop, int n, const fai_operand *operands, const double *params, fa_dtype result)
+{
+    float room[4][FEW];
+    const void *pointer[4] = {NULL};
+    const fa_tensor *like = few_beside_numbers(n, operands, pointer, room);
+    fai_cpu_row_f32 *run = like ? small_loop(loop, result) : NULL;
+    fa_tensor *out = run ? fai_empty_like(op, like) : NULL;
+    if (out) run(out->numel, fai_host(out), pointer[0], pointer[1], pointer[2], pointer[3], params);
+    return out;
 }
 
 static bool run_planned(const char *op, int compute, int loop, fa_tensor *out, int n, const fai_operand *operands, const double *params)
@@ -289,6 +328,8 @@ fa_tensor *fai_row_raw(const char *op, int loop, int noperands, const fai_operan
         if (small) run_small(run, small, noperands, operands, params);
         if (run) return small;
     }
+    fa_tensor *few = run_few(op, loop, noperands, operands, params, result);
+    if (few || fa_failed()) return few;
     if (!scalars_to_numbers(op, noperands, operands, numbers, &device)) return NULL;
     if (result == FA_DTYPE_DEFAULT) {
         bool bool_result, checks_zero;
@@ -382,6 +423,12 @@ fa_tensor *fai_cast(const char *op, fa_tensor *t, fa_dtype dtype)
 bool fai_fill_scalar(const char *op, fa_tensor *t, fa_scalar value)
 {
     if (t->numel == 0) return true;
+    if (value.kind == FA_SCALAR_FLOAT && t->numel <= TINY && small_like(t, t)) {
+        float *p = fai_host(t);
+        const float f = (float)fa_scalar_float(value);
+        for (int64_t i = 0; i < t->numel; i++) p[i] = f;
+        return true;
+    }
     const fai_operand operand = {.scalar = value};
     int compute = value.kind == FA_SCALAR_FLOAT ? (fai_is_float(t->dtype) ? fai_compute(t->dtype) : FAI_F64) : FAI_I64;
     return run_planned(op, compute, FAI_ROW_positive, t, 1, &operand, NULL);
