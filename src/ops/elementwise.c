@@ -423,7 +423,8 @@ fa_tensor *fai_cast(const char *op, fa_tensor *t, fa_dtype dtype)
 bool fai_fill_scalar(const char *op, fa_tensor *t, fa_scalar value)
 {
     if (t->numel == 0) return true;
-    if (value.kind == FA_SCALAR_FLOAT && t->numel <= TINY && small_like(t, t)) {
+    const bool exact = value.kind == FA_SCALAR_FLOAT || (value.kind == FA_SCALAR_INT && llabs(value.as.i) < 1 << 24);
+    if (exact && t->numel <= TINY && small_like(t, t)) {
         float *p = fai_host(t);
         const float f = (float)fa_scalar_float(value);
         for (int64_t i = 0; i < t->numel; i++) p[i] = f;

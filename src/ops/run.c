@@ -37,17 +37,13 @@ static bool run_on_device(int kernel, fa_plan *plan, fa_tensor *const *operands,
     return fai_device_launch(operands[0]->device, kernel, plan, buffers, offsets, fai_tls.called ? fai_tls.called : op);
 }
 
-enum { LONG_WORK = 1 << 15 }; /* elements in all views: from about 20 us of work on, another language's threads may run meanwhile */
+enum { LONG_WORK = 1 << 15 }; /* elements in all tensors: from about 20 us of work on, another language's threads may run meanwhile */
 
-static bool is_long(const fa_plan *plan, int n)
+static bool is_long(fa_tensor *const *operands, int n)
 {
     int64_t elements = 0;
-    for (int k = 0; k < n; k++) {
-        if (plan->view[k].kind != FA_VIEW_TENSOR) continue;
-        int64_t size = 1;
-        for (int i = 0; i < plan->view[k].ndim; i++) size *= plan->view[k].size[i];
-        elements += size;
-    }
+    for (int k = 0; k < n; k++)
+        if (operands[k]) elements += operands[k]->numel;
     return elements >= LONG_WORK;
 }
 
@@ -75,7 +71,7 @@ bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const
         fai_fail(FA_ERR_UNSUPPORTED, op, "the kernel %s has no form for the CPU", fai_kernels[kernel].name);
         return false;
     }
-    if (FAI_UNLIKELY(fai_other_face.unlock != NULL) && is_long(plan, n)) run_unlocked(run, plan, operands, n, pointers);
+    if (FAI_UNLIKELY(fai_other_face.unlock != NULL) && is_long(operands, n)) run_unlocked(run, plan, operands, n, pointers);
     else run(plan, pointers);
     return !fai_halted();
 }

@@ -80,6 +80,13 @@ static bool count_elements(const char *op, int ndim, const int64_t *size, int64_
         return false;
     }
     int64_t n = 1;
+    bool plain = true; /* no size negative or so large that a product could overflow */
+    for (int i = 0; i < ndim && plain; i++) {
+        plain = (uint64_t)size[i] < (1u << 30) && n < (1 << 30);
+        n *= plain ? size[i] : 1;
+    }
+    if (FAI_LIKELY(plain && n < INT64_MAX / 16)) return *numel = n, true;
+    n = 1;
     for (int i = 0; i < ndim; i++) {
         if (size[i] < 0) {
             fai_text_shape(shape, sizeof shape, ndim, size);
