@@ -487,7 +487,8 @@ PyTypeObject fapy_Tensor = {
 PyTypeObject fapy_Parameter = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "Parameter", .tp_base = &fapy_Tensor, .tp_basicsize = sizeof(fa_tensor), .tp_flags = FLAGS,
     .tp_new = parameter_make, .tp_dealloc = tensor_dealloc, .tp_traverse = tensor_traverse, .tp_clear = tensor_clear, .tp_repr = parameter_repr,
-    .tp_doc = "Parameter(data=None, requires_grad=True)\n--\n\nA tensor that belongs to a module: modules list it, optimizers train it."};
+    .tp_doc = "Parameter(data=None, requires_grad=True)\n--\n\nA tensor that belongs to a module: modules list it, optimizers train it.\n\n"
+              ">>> p = nn.Parameter(torch.ones(2))\n>>> p.requires_grad, p.is_leaf\n(True, True)"};
 
 static int no_init(PyObject *self, PyObject *args, PyObject *keywords) { (void)self, (void)args, (void)keywords; return 0; }
 

@@ -14,7 +14,13 @@ def _sequence(tensors):
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
-    """Adds the derivatives of all tensors to the .grad of the leaves (or of inputs)."""
+    """Adds the derivatives of all tensors to the .grad of the leaves (or of inputs).
+
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.backward([x * x])
+    >>> x.grad
+    tensor(6.)
+    """
     tensors = _sequence(tensors)
     grads = grad_variables if grad_tensors is None else grad_tensors
     grads = (None,) * len(tensors) if grads is None else _sequence(grads)
@@ -27,7 +33,12 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None, is_grads_batched=False,
          materialize_grads=False):
-    """The derivatives of outputs with respect to inputs, as a tuple; .grad stays as it is."""
+    """The derivatives of outputs with respect to inputs, as a tuple; .grad stays as it is.
+
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.grad(x * x, x)
+    (tensor(6.),)
+    """
     if is_grads_batched:
         raise NotImplementedError("grad(): is_grads_batched is not in Facula; call grad for each")
     if not only_inputs:

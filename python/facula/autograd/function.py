@@ -7,7 +7,21 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
 class Function(_FunctionBase):
-    """Subclass it with static methods forward(ctx, *args) and backward(ctx, *grads), and call MyFunction.apply(*args)."""
+    """Subclass it with static methods forward(ctx, *args) and backward(ctx, *grads), and call MyFunction.apply(*args).
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    ...
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor(2.)
+    """
 
     @staticmethod
     def forward(*args, **kwargs):
@@ -16,7 +30,13 @@ class Function(_FunctionBase):
 
     @staticmethod
     def backward(ctx, *grad_outputs):
-        """Given the gradients of the results, returns those of the arguments of forward, None where there is none."""
+        """Given the gradients of the results, returns those of the arguments of forward, None where there is none.
+
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> torch.autograd.backward([x * x])
+        >>> x.grad
+        tensor(6.)
+        """
         raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
 
     setup_context = None

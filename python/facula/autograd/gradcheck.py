@@ -32,7 +32,12 @@ def _numerical(func, inputs, which, eps, out):
 
 
 def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, **ignored):
-    """True if the derivatives of func at inputs (float64, requires_grad) agree with differences; else an error, or False."""
+    """True if the derivatives of func at inputs (float64, requires_grad) agree with differences; else an error, or False.
+
+    >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradcheck(torch.sin, (x,))
+    True
+    """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not wanted:
@@ -60,7 +65,12 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
 
 
 def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, **ignored):
-    """The same for the derivatives of the derivatives."""
+    """The same for the derivatives of the derivatives.
+
+    >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradgradcheck(torch.sin, (x,))
+    True
+    """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = _outputs(func, inputs)
     seeds = tuple(_C.ones_like(o).requires_grad_() for o in outputs) if grad_outputs is None else grad_outputs

@@ -45,7 +45,11 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity, param=None):
-    """The factor that keeps the variance through a nonlinearity; param: leaky_relu's slope."""
+    """The factor that keeps the variance through a nonlinearity; param: leaky_relu's slope.
+
+    >>> nn.init.calculate_gain('leaky_relu', 0.2)
+    1.3867504905630728
+    """
     if nonlinearity == "leaky_relu":
         if param is None:
             slope = 0.01
@@ -65,27 +69,49 @@ def _fill(tensor, method, *args, generator=None):
 
 
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
-    """U(a, b)."""
+    """U(a, b).
+
+    >>> generator = torch.manual_seed(0)
+    >>> nn.init.uniform_(torch.empty(2), -1.0, 1.0)
+    tensor([-0.0075,  0.5364])
+    """
     return _fill(tensor, "uniform_", a, b, generator=generator)
 
 
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
-    """N(mean, std^2)."""
+    """N(mean, std^2).
+
+    >>> generator = torch.manual_seed(0)
+    >>> nn.init.normal_(torch.empty(2), mean=1.0, std=0.1)
+    tensor([1.1541, 0.9707])
+    """
     return _fill(tensor, "normal_", mean, std, generator=generator)
 
 
 def constant_(tensor, val):
-    """val everywhere."""
+    """val everywhere.
+
+    >>> nn.init.constant_(torch.empty(2), 0.3)
+    tensor([0.3000, 0.3000])
+    """
     return _fill(tensor, "fill_", val)
 
 
 def ones_(tensor):
-    """1 everywhere."""
+    """1 everywhere.
+
+    >>> nn.init.ones_(torch.empty(2))
+    tensor([1., 1.])
+    """
     return _fill(tensor, "fill_", 1.0)
 
 
 def zeros_(tensor):
-    """0 everywhere."""
+    """0 everywhere.
+
+    >>> nn.init.zeros_(torch.empty(2))
+    tensor([0., 0.])
+    """
     return _fill(tensor, "zero_")
 
 
@@ -100,7 +126,12 @@ def _rejected(tensor, draw):
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """N(mean, std^2) within [a, b]: normal numbers, or, where few of them would lie there, uniform ones, the others rejected."""
+    """N(mean, std^2) within [a, b]: normal numbers, or, where few of them would lie there, uniform ones, the others rejected.
+
+    >>> generator = torch.manual_seed(0)
+    >>> nn.init.trunc_normal_(torch.empty(2), std=0.02)
+    tensor([ 0.0308, -0.0059])
+    """
 
     def below(x):
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
@@ -127,7 +158,12 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
 
 
 def eye_(tensor):
-    """The identity matrix."""
+    """The identity matrix.
+
+    >>> nn.init.eye_(torch.empty(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with _C.no_grad():
@@ -136,7 +172,11 @@ def eye_(tensor):
 
 
 def dirac_(tensor, groups=1):
-    """A convolution's weight that hands its input through."""
+    """A convolution's weight that hands its input through.
+
+    >>> nn.init.dirac_(torch.empty(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
+    """
     dimensions = tensor.ndimension()
     if dimensions not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -168,13 +208,23 @@ def _calculate_correct_fan(tensor, mode):
 
 
 def xavier_uniform_(tensor, gain=1.0, generator=None):
-    """U(-b, b) with b = gain sqrt(6 / (fan_in + fan_out))."""
+    """U(-b, b) with b = gain sqrt(6 / (fan_in + fan_out)).
+
+    >>> generator = torch.manual_seed(0)
+    >>> nn.init.xavier_uniform_(torch.empty(1, 2), gain=1.0)
+    tensor([[-0.0106,  0.7586]])
+    """
     bound = math.sqrt(3.0) * (gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor, gain=1.0, generator=None):
-    """N(0, 2 gain^2 / (fan_in + fan_out))."""
+    """N(0, 2 gain^2 / (fan_in + fan_out)).
+
+    >>> generator = torch.manual_seed(0)
+    >>> nn.init.xavier_normal_(torch.empty(1, 2))
+    tensor([[ 1.2582, -0.2396]])
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))), generator)
 
 
@@ -190,7 +240,12 @@ def _empty(tensor):
 
 
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
-    """U(-b, b) with b = gain sqrt(3 / fan)."""
+    """U(-b, b) with b = gain sqrt(3 / fan).
+
+    >>> generator = torch.manual_seed(0)
+    >>> nn.init.kaiming_uniform_(torch.empty(1, 2), nonlinearity='relu')
+    tensor([[-0.0130,  0.9291]])
+    """
     if _empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming(tensor, a, mode, nonlinearity)
@@ -198,14 +253,24 @@ def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gene
 
 
 def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
-    """N(0, gain^2 / fan)."""
+    """N(0, gain^2 / fan).
+
+    >>> generator = torch.manual_seed(0)
+    >>> nn.init.kaiming_normal_(torch.empty(1, 2), mode='fan_out')
+    tensor([[ 2.1793, -0.4150]])
+    """
     if _empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor, gain=1, generator=None):
-    """A (semi) orthogonal matrix times gain."""
+    """A (semi) orthogonal matrix times gain.
+
+    >>> w = nn.init.orthogonal_(torch.empty(2, 2))
+    >>> torch.allclose(w @ w.t(), torch.eye(2), atol=1e-5)
+    True
+    """
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
@@ -233,7 +298,12 @@ def _orthogonal(a):
 
 
 def sparse_(tensor, sparsity, std=0.01, generator=None):
-    """N(0, std^2) with that fraction of each column zero."""
+    """N(0, std^2) with that fraction of each column zero.
+
+    >>> w = nn.init.sparse_(torch.empty(4, 2), sparsity=0.5)
+    >>> (w == 0).sum(0)
+    tensor([2, 2])
+    """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, cols = tensor.shape

@@ -10,7 +10,16 @@ class _IsBuffer(type):
 
 
 class Buffer(metaclass=_IsBuffer):
-    """Buffer(data=None, *, persistent=True): a tensor that a module takes as a buffer when it is assigned."""
+    """Buffer(data=None, *, persistent=True): a tensor that a module takes as a buffer when it is assigned.
+
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.mask = nn.Buffer(torch.ones(2))
+    ...
+    >>> list(Net().state_dict())
+    ['mask']
+    """
 
     def __new__(cls, data=None, *, persistent=True):
         t = empty(0) if data is None else data.detach().requires_grad_(data.requires_grad)
@@ -25,14 +34,22 @@ class _Lazy(type(Tensor)):
 
 
 class UninitializedParameter(metaclass=_Lazy):
-    """A parameter whose size comes with the first input: nn.LazyLinear and its kin make it."""
+    """A parameter whose size comes with the first input: nn.LazyLinear and its kin make it.
+
+    >>> isinstance(nn.LazyLinear(3).weight, nn.UninitializedParameter)
+    True
+    """
 
     def __new__(cls, requires_grad=True, device=None, dtype=None):
         return _lazy(Parameter(empty(0, device=device, dtype=dtype), requires_grad), cls.__name__)
 
 
 class UninitializedBuffer(metaclass=_Lazy):
-    """A buffer whose size comes with the first input."""
+    """A buffer whose size comes with the first input.
+
+    >>> isinstance(nn.LazyBatchNorm1d().running_mean, nn.UninitializedBuffer)
+    True
+    """
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
         return _lazy(empty(0, device=device, dtype=dtype), cls.__name__)

@@ -84,7 +84,19 @@ def _watch_steps(optimizer):
 
 
 class LRScheduler:
-    """Base class. A schedule of your own overrides get_lr(), which returns the rate of each group for self.last_epoch."""
+    """Base class. A schedule of your own overrides get_lr(), which returns the rate of each group for self.last_epoch.
+
+    >>> class Halving(torch.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [0.5**self.last_epoch * lr for lr in self.base_lrs]
+    ...
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+    >>> scheduler = Halving(optimizer)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
+    """
 
     _get_lr_called_within_step = False
     _is_initial = False
@@ -194,7 +206,18 @@ class _WithLambdas(LRScheduler):
 
 
 class LambdaLR(_WithLambdas):
-    """The initial rate times lr_lambda(epoch)."""
+    """The initial rate times lr_lambda(epoch).
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.9**epoch)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.81
+    """
 
     def get_lr(self):
         self._warn_outside_step()
@@ -202,7 +225,18 @@ class LambdaLR(_WithLambdas):
 
 
 class MultiplicativeLR(_WithLambdas):
-    """The rate before times lr_lambda(epoch)."""
+    """The rate before times lr_lambda(epoch).
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.9)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.81
+    """
 
     def get_lr(self):
         self._warn_outside_step()
@@ -212,7 +246,18 @@ class MultiplicativeLR(_WithLambdas):
 
 
 class StepLR(LRScheduler):
-    """Times gamma every step_size epochs."""
+    """Times gamma every step_size epochs.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.1
+    """
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
         self.step_size = step_size
@@ -230,7 +275,18 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at each of the milestones."""
+    """Times gamma at each of the milestones.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.1)
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.01
+    """
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
         self.milestones = Counter(milestones)
@@ -249,7 +305,18 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times factor until epoch total_iters, then the initial rate."""
+    """Times factor until epoch total_iters, then the initial rate.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=4)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.5
+    """
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if factor > 1.0 or factor < 0:
@@ -272,7 +339,18 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """From start_factor to end_factor times the initial rate, in total_iters equal steps."""
+    """From start_factor to end_factor times the initial rate, in total_iters equal steps.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=4)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.75
+    """
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
         if start_factor > 1.0 or start_factor <= 0:
@@ -300,7 +378,18 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times gamma every epoch."""
+    """Times gamma every epoch.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.81
+    """
 
     def __init__(self, optimizer, gamma, last_epoch=-1):
         self.gamma = gamma
@@ -315,7 +404,18 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The initial rate times (1 - epoch / total_iters) ** power, 0 from epoch total_iters on."""
+    """The initial rate times (1 - epoch / total_iters) ** power, 0 from epoch total_iters on.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.5
+    """
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
         self.total_iters = total_iters
@@ -334,7 +434,18 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Along half a cosine from the initial rate to eta_min in T_max epochs (and back in as many)."""
+    """Along half a cosine from the initial rate to eta_min in T_max epochs (and back in as many).
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+    >>> for _ in range(5):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.5
+    """
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
         self.T_max = T_max
@@ -359,7 +470,18 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine over T_0 epochs, begun again and again, each T_mult times as long as the one before."""
+    """Half a cosine over T_0 epochs, begun again and again, each T_mult times as long as the one before.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=4)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.5
+    """
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
         if T_0 <= 0 or not isinstance(T_0, int):
@@ -444,7 +566,18 @@ class _OfSchedulers(LRScheduler):
 
 
 class SequentialLR(_OfSchedulers):
-    """One schedule after another: the next one from each of the milestones on."""
+    """One schedule after another: the next one from each of the milestones on.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [torch.optim.lr_scheduler.ConstantLR(optimizer, 0.1), torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)], milestones=[2])
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.9
+    """
 
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
         if len(schedulers) < 1:
@@ -488,7 +621,18 @@ class SequentialLR(_OfSchedulers):
 
 
 class ChainedScheduler(_OfSchedulers):
-    """Several schedules at once: each changes the rate that the one before it has left."""
+    """Several schedules at once: each changes the rate that the one before it has left.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.ChainedScheduler([torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9), torch.optim.lr_scheduler.ConstantLR(optimizer, 0.1)])
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.081
+    """
 
     def __init__(self, schedulers, optimizer=None):
         if len(schedulers) < 1:
@@ -507,7 +651,17 @@ class ChainedScheduler(_OfSchedulers):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times factor when a measure, given to step(measure), has not become better for more than `patience` epochs."""
+    """Times factor when a measure, given to step(measure), has not become better for more than `patience` epochs.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+    >>> for loss in (1.0, 1.0, 1.0):
+    ...     scheduler.step(loss)
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.1
+    """
 
     def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0, min_lr=0,
                  eps=1e-8):
@@ -616,7 +770,18 @@ def _set_momentum(group, use_beta1, value):
 
 
 class CyclicLR(LRScheduler):
-    """Up from base_lr to max_lr and down again, in cycles of step_size_up + step_size_down batches."""
+    """Up from base_lr to max_lr and down again, in cycles of step_size_up + step_size_down batches.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.5, step_size_up=4)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.3
+    """
 
     def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
                  scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1):
@@ -680,7 +845,18 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """One cycle over the whole training: up from max_lr / div_factor to max_lr, then down to far below where it began."""
+    """One cycle over the whole training: up from max_lr / div_factor to max_lr, then down to far below where it began.
+
+    >>> p = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([p], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=10)
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...
+    >>> round(optimizer.param_groups[0]['lr'], 4)
+    0.4752
+    """
 
     def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
                  anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,

@@ -56,6 +56,21 @@ class Optimizer:
 
     params: tensors, (name, tensor) pairs, or dicts that each make a group: {"params": tensors, option: value, ...}.
     defaults: the options, with the values of groups that do not give them.
+
+    >>> class Plain(torch.optim.Optimizer):
+    ...     def __init__(self, params, lr):
+    ...         super().__init__(params, {'lr': lr})
+    ...     def step(self):
+    ...         for group in self.param_groups:
+    ...             for p in group['params']:
+    ...                 p.data.add_(p.grad, alpha=-group['lr'])
+    ...
+    >>> p = nn.Parameter(torch.ones(2))
+    >>> optimizer = Plain([p], lr=0.1)
+    >>> p.sum().backward()
+    >>> optimizer.step()
+    >>> p.data
+    tensor([0.9000, 0.9000])
     """
 
     def __init__(self, params, defaults):

@@ -19,7 +19,12 @@ class Container(Module):
 
 
 class Sequential(Module, _C._SequentialBase):
-    """Sequential(*modules) or Sequential(OrderedDict): the modules one after the other."""
+    """Sequential(*modules) or Sequential(OrderedDict): the modules one after the other.
+
+    >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    >>> net(torch.ones(4, 2)).shape
+    torch.Size([4, 3])
+    """
 
     def __init__(self, *args):
         super().__init__()
@@ -118,7 +123,12 @@ class Sequential(Module, _C._SequentialBase):
 
 
 class ModuleList(Module):
-    """ModuleList(modules=None): modules in a list; whoever has the list calls them."""
+    """ModuleList(modules=None): modules in a list; whoever has the list calls them.
+
+    >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+    >>> len(list(layers.parameters()))
+    6
+    """
 
     def __init__(self, modules=None):
         super().__init__()
@@ -202,7 +212,12 @@ class ModuleList(Module):
 
 
 class ModuleDict(Module):
-    """ModuleDict(modules=None): modules by name."""
+    """ModuleDict(modules=None): modules by name.
+
+    >>> layers = nn.ModuleDict({'a': nn.Linear(2, 2), 'b': nn.ReLU()})
+    >>> list(layers.keys())
+    ['a', 'b']
+    """
 
     def __init__(self, modules=None):
         super().__init__()
@@ -278,7 +293,12 @@ def _line(key, p, kind_of=lambda p: p.dtype):
 
 
 class ParameterList(Module):
-    """ParameterList(values=None): parameters in a list; tensors become parameters."""
+    """ParameterList(values=None): parameters in a list; tensors become parameters.
+
+    >>> parameters = nn.ParameterList([torch.ones(2), torch.ones(3)])
+    >>> [tuple(p.shape) for p in parameters]
+    [(2,), (3,)]
+    """
 
     def __init__(self, values=None):
         super().__init__()
@@ -334,7 +354,12 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """ParameterDict(parameters=None): parameters by name; tensors become parameters."""
+    """ParameterDict(parameters=None): parameters by name; tensors become parameters.
+
+    >>> parameters = nn.ParameterDict({'a': torch.ones(2)})
+    >>> parameters['a'].requires_grad
+    True
+    """
 
     def __init__(self, parameters=None):
         super().__init__()

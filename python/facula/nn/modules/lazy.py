@@ -73,7 +73,13 @@ def make(cls, at, place):
 
     Lazy.__name__ = Lazy.__qualname__ = "Lazy" + cls.__name__
     Lazy.__module__ = place
-    Lazy.__doc__ = f"{cls.__name__} whose first argument comes from the first input."
+    sizes = ", ".join(["2", "3"] + ["5"] * (-at - 1 if at < 0 else int(cls.__name__[-2])))
+    rest = {"L": "4", "C": "4, kernel_size=3"}.get(cls.__name__[0], "")
+    Lazy.__doc__ = (
+        f"{cls.__name__} whose first argument comes from the first input.\n\n"
+        f">>> layer = nn.Lazy{cls.__name__}({rest})\n>>> y = layer(torch.ones({sizes}))\n"
+        f">>> type(layer) is nn.{cls.__name__}, len(y)\n(True, 2)"
+    )
     return Lazy
 
 

@@ -146,7 +146,18 @@ class Module(_C._ModuleBase):
     """What every neural network is: subclass it, make layers in __init__ (after super().__init__()), compute in forward.
 
     Parameters, buffers and modules that are assigned as attributes belong to the module: parameters() lists them, to() moves them,
-    state_dict() saves them."""
+    state_dict() saves them.
+
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layer = nn.Linear(2, 1)
+    ...     def forward(self, x):
+    ...         return self.layer(x)
+    ...
+    >>> Net()(torch.ones(3, 2)).shape
+    torch.Size([3, 1])
+    """
 
     dump_patches = False
     _version = 1

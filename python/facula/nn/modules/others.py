@@ -7,7 +7,11 @@ from .module import Module
 
 
 class CosineSimilarity(Module):
-    """CosineSimilarity(dim=1, eps=1e-08): cosine of the angle between x1 and x2 along dim."""
+    """CosineSimilarity(dim=1, eps=1e-08): cosine of the angle between x1 and x2 along dim.
+
+    >>> nn.CosineSimilarity(dim=0)(torch.tensor([1., 0.]), torch.tensor([1., 1.]))
+    tensor(0.7071)
+    """
 
     def __init__(self, dim=1, eps=1e-8):
         super().__init__()
@@ -18,7 +22,11 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """PairwiseDistance(p=2.0, eps=1e-06, keepdim=False): p-norm of x1 - x2 + eps along the last dimension."""
+    """PairwiseDistance(p=2.0, eps=1e-06, keepdim=False): p-norm of x1 - x2 + eps along the last dimension.
+
+    >>> nn.PairwiseDistance()(torch.zeros(1, 2), torch.tensor([[3., 4.]]))
+    tensor([5.0000])
+    """
 
     def __init__(self, p=2.0, eps=1e-6, keepdim=False):
         super().__init__()
@@ -128,7 +136,12 @@ def make(_Loss):
     """Losses that are no rows."""
 
     class TripletMarginWithDistanceLoss(_Loss):
-        """TripletMarginWithDistanceLoss(*, distance_function=None, margin=1.0, swap=False, reduction='mean')"""
+        """TripletMarginWithDistanceLoss(*, distance_function=None, margin=1.0, swap=False, reduction='mean')
+
+        >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1))
+        >>> loss(torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 2))
+        tensor(1.)
+        """
 
         def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
             super().__init__()

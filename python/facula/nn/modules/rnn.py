@@ -15,7 +15,11 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share."""
+    """What RNN, LSTM and GRU share.
+
+    >>> isinstance(nn.LSTM(3, 4), nn.RNNBase)
+    True
+    """
 
     __constants__ = [
         "mode",
@@ -215,7 +219,13 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """RNN(input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True, batch_first=False, dropout=0.0, bidirectional=False)
 
-    A plain recurrent network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Gives (outputs, last states)."""
+    A plain recurrent network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Gives (outputs, last states).
+
+    >>> rnn = nn.RNN(3, 4)
+    >>> output, h = rnn(torch.ones(5, 2, 3))
+    >>> output.shape, h.shape
+    (torch.Size([5, 2, 4]), torch.Size([1, 2, 4]))
+    """
 
     def __init__(
         self,
@@ -253,7 +263,13 @@ class RNN(RNNBase):
 class GRU(RNNBase):
     """GRU(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False)
 
-    A network of gated recurrent units. Gives (outputs, last states)."""
+    A network of gated recurrent units. Gives (outputs, last states).
+
+    >>> gru = nn.GRU(3, 4, num_layers=2)
+    >>> output, h = gru(torch.ones(5, 2, 3))
+    >>> output.shape, h.shape
+    (torch.Size([5, 2, 4]), torch.Size([2, 2, 4]))
+    """
 
     def __init__(
         self,
@@ -275,7 +291,13 @@ class GRU(RNNBase):
 class LSTM(RNNBase):
     """LSTM(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0)
 
-    Long short-term memory. Gives (outputs, (last h, last c))."""
+    Long short-term memory. Gives (outputs, (last h, last c)).
+
+    >>> lstm = nn.LSTM(3, 4, batch_first=True)
+    >>> output, (h, c) = lstm(torch.ones(2, 5, 3))
+    >>> output.shape, h.shape, c.shape
+    (torch.Size([2, 5, 4]), torch.Size([1, 2, 4]), torch.Size([1, 2, 4]))
+    """
 
     def __init__(
         self,
@@ -317,7 +339,11 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share."""
+    """What the cells share.
+
+    >>> isinstance(nn.LSTMCell(3, 4), nn.RNNCellBase)
+    True
+    """
 
     __constants__ = ["input_size", "hidden_size", "bias"]
 
@@ -378,7 +404,11 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """RNNCell(input_size, hidden_size, bias=True, nonlinearity='tanh')
 
-    One step of RNN: the next state of (input, state)."""
+    One step of RNN: the next state of (input, state).
+
+    >>> nn.RNNCell(3, 4)(torch.ones(2, 3)).shape
+    torch.Size([2, 4])
+    """
 
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
@@ -393,7 +423,12 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """LSTMCell(input_size, hidden_size, bias=True)
 
-    One step of LSTM: the next (h, c) of (input, (h, c))."""
+    One step of LSTM: the next (h, c) of (input, (h, c)).
+
+    >>> h, c = nn.LSTMCell(3, 4)(torch.ones(2, 3))
+    >>> h.shape
+    torch.Size([2, 4])
+    """
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
@@ -405,7 +440,11 @@ class LSTMCell(RNNCellBase):
 class GRUCell(RNNCellBase):
     """GRUCell(input_size, hidden_size, bias=True)
 
-    One step of GRU: the next state of (input, state)."""
+    One step of GRU: the next state of (input, state).
+
+    >>> nn.GRUCell(3, 4)(torch.ones(2, 3)).shape
+    torch.Size([2, 4])
+    """
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)

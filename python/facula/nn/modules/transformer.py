@@ -19,7 +19,14 @@ def make_attention(Linear, place):
     class MultiheadAttention(Module):
         """MultiheadAttention(embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False)
 
-        Attention of several heads: gives (output, weights)."""
+        Attention of several heads: gives (output, weights).
+
+        >>> attention = nn.MultiheadAttention(4, num_heads=2, batch_first=True)
+        >>> x = torch.ones(2, 3, 4)
+        >>> output, weights = attention(x, x, x)
+        >>> output.shape, weights.shape
+        (torch.Size([2, 3, 4]), torch.Size([2, 3, 3]))
+        """
 
         def __init__(
             self,
@@ -180,7 +187,12 @@ class TransformerEncoderLayer(_Layer):
     """TransformerEncoderLayer(d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=relu, layer_norm_eps=1e-05, batch_first=False,
     norm_first=False, bias=True)
 
-    Self-attention and a feed-forward network, each with a residual connection and a normalisation."""
+    Self-attention and a feed-forward network, each with a residual connection and a normalisation.
+
+    >>> layer = nn.TransformerEncoderLayer(d_model=4, nhead=2, batch_first=True)
+    >>> layer(torch.ones(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
 
     def __init__(
         self,
@@ -226,7 +238,12 @@ class TransformerDecoderLayer(_Layer):
     """TransformerDecoderLayer(d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=relu, layer_norm_eps=1e-05, batch_first=False,
     norm_first=False, bias=True)
 
-    Self-attention, attention to the encoder's result, and a feed-forward network."""
+    Self-attention, attention to the encoder's result, and a feed-forward network.
+
+    >>> layer = nn.TransformerDecoderLayer(d_model=4, nhead=2, batch_first=True)
+    >>> layer(torch.ones(2, 3, 4), torch.ones(2, 5, 4)).shape
+    torch.Size([2, 3, 4])
+    """
 
     def __init__(
         self,
@@ -282,7 +299,12 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """TransformerEncoder(encoder_layer, num_layers, norm=None): copies of a layer, one after the other."""
+    """TransformerEncoder(encoder_layer, num_layers, norm=None): copies of a layer, one after the other.
+
+    >>> encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, batch_first=True), num_layers=2)
+    >>> encoder(torch.ones(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
 
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__()
@@ -301,7 +323,12 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """TransformerDecoder(decoder_layer, num_layers, norm=None): copies of a layer, one after the other."""
+    """TransformerDecoder(decoder_layer, num_layers, norm=None): copies of a layer, one after the other.
+
+    >>> decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, batch_first=True), num_layers=2)
+    >>> decoder(torch.ones(2, 3, 4), torch.ones(2, 5, 4)).shape
+    torch.Size([2, 3, 4])
+    """
 
     def __init__(self, decoder_layer, num_layers, norm=None):
         super().__init__()
@@ -339,7 +366,12 @@ class TransformerDecoder(Module):
 class Transformer(Module):
     """Transformer(d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1, ...)
 
-    An encoder and a decoder: transformer(src, tgt)."""
+    An encoder and a decoder: transformer(src, tgt).
+
+    >>> model = nn.Transformer(d_model=4, nhead=2, num_encoder_layers=1, num_decoder_layers=1, batch_first=True)
+    >>> model(torch.ones(2, 3, 4), torch.ones(2, 5, 4)).shape
+    torch.Size([2, 5, 4])
+    """
 
     def __init__(
         self,

@@ -26,7 +26,11 @@ __all__ = [
 
 
 def skip_init(module_cls, *args, **kwargs):
-    """A module made without drawing initial values."""
+    """A module made without drawing initial values.
+
+    >>> nn.utils.skip_init(nn.Linear, 2, 3).weight.shape
+    torch.Size([3, 2])
+    """
     from ... import _C
 
     _C._layer_blank(True)

@@ -13,7 +13,11 @@ def _gradients(parameters):
 
 
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """The norm of all tensors as one."""
+    """The norm of all tensors as one.
+
+    >>> nn.utils.get_total_norm([torch.tensor([3., 4.])])
+    tensor(5.)
+    """
     tensors = [tensors] if isinstance(tensors, _C.Tensor) else list(tensors)
     norm_type = float(norm_type)
     if not tensors:
@@ -31,7 +35,14 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
 
 
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
-    """Gradients times max_norm / total_norm where that is below 1."""
+    """Gradients times max_norm / total_norm where that is below 1.
+
+    >>> p = nn.Parameter(torch.zeros(2))
+    >>> p.grad = torch.tensor([3., 4.])
+    >>> nn.utils.clip_grads_with_norm_([p], 1.0, torch.tensor(5.0))
+    >>> p.grad
+    tensor([0.6000, 0.8000])
+    """
     with _C.no_grad():
         factor = _C.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
         for g in _gradients(parameters):
@@ -39,7 +50,15 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """Scales the gradients of all parameters so that their norm as one is at most max_norm; returns the norm before."""
+    """Scales the gradients of all parameters so that their norm as one is at most max_norm; returns the norm before.
+
+    >>> p = nn.Parameter(torch.zeros(2))
+    >>> p.grad = torch.tensor([3., 4.])
+    >>> nn.utils.clip_grad_norm_([p], max_norm=1.0)
+    tensor(5.)
+    >>> p.grad
+    tensor([0.6000, 0.8000])
+    """
     if not isinstance(parameters, _C.Tensor):
         parameters = list(parameters)
         if not parameters:
@@ -60,7 +79,14 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
 
 
 def clip_grad_value_(parameters, clip_value, foreach=None):
-    """Holds every element of the gradients within [-clip_value, clip_value]."""
+    """Holds every element of the gradients within [-clip_value, clip_value].
+
+    >>> p = nn.Parameter(torch.zeros(2))
+    >>> p.grad = torch.tensor([3., -4.])
+    >>> nn.utils.clip_grad_value_([p], 1.0)
+    >>> p.grad
+    tensor([ 1., -1.])
+    """
     clip_value = float(clip_value)
     with _C.no_grad():
         for g in _gradients(parameters):

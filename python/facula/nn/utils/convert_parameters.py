@@ -11,7 +11,11 @@ def _same_device(p, device):
 
 
 def parameters_to_vector(parameters):
-    """All parameters, flattened, one after the other."""
+    """All parameters, flattened, one after the other.
+
+    >>> nn.utils.parameters_to_vector([torch.ones(2), torch.zeros(1)])
+    tensor([1., 1., 0.])
+    """
     device, parts = None, []
     for p in parameters:
         device = _same_device(p, device)
@@ -20,7 +24,13 @@ def parameters_to_vector(parameters):
 
 
 def vector_to_parameters(vec, parameters):
-    """Gives the parameters the elements of a vector."""
+    """Gives the parameters the elements of a vector.
+
+    >>> p = nn.Parameter(torch.zeros(2))
+    >>> nn.utils.vector_to_parameters(torch.tensor([1., 2.]), [p])
+    >>> p.data
+    tensor([1., 2.])
+    """
     if not isinstance(vec, _C.Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {_C.Tensor if vec is None else type(vec).__name__}")
     device, at = None, 0

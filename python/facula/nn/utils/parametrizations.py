@@ -21,7 +21,12 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module, name="weight", dim=0):
-    """The tensor as length (original0) times direction (original1)."""
+    """The tensor as length (original0) times direction (original1).
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'parametrizations.weight.original0', 'parametrizations.weight.original1']
+    """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
     return module
 
@@ -67,7 +72,12 @@ class _SpectralNorm(Module):
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
-    """The tensor divided by its largest singular value."""
+    """The tensor divided by its largest singular value.
+
+    >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3))
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'parametrizations.weight.original']
+    """
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
     weight = getattr(module, name)

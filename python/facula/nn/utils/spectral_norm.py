@@ -64,7 +64,12 @@ class SpectralNorm:
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
-    """The parameter is divided by its largest singular value at every call."""
+    """The parameter is divided by its largest singular value at every call.
+
+    >>> layer = nn.utils.spectral_norm(nn.Linear(2, 3))
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'weight_orig']
+    """
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
     SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
@@ -72,7 +77,12 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
 
 
 def remove_spectral_norm(module, name="weight"):
-    """The parameter is what it is again."""
+    """The parameter is what it is again.
+
+    >>> layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 3)))
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'weight']
+    """
     for key, hook in module._hooks_there("_forward_pre_hooks").items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             hook.remove(module)

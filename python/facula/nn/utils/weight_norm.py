@@ -50,13 +50,23 @@ class WeightNorm:
 
 
 def weight_norm(module, name="weight", dim=0):
-    """The parameter becomes <name>_g (length) times <name>_v (direction)."""
+    """The parameter becomes <name>_g (length) times <name>_v (direction).
+
+    >>> layer = nn.utils.weight_norm(nn.Linear(2, 3))
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'weight_g', 'weight_v']
+    """
     WeightNorm.apply(module, name, dim)
     return module
 
 
 def remove_weight_norm(module, name="weight"):
-    """The parameter is one again."""
+    """The parameter is one again.
+
+    >>> layer = nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(2, 3)))
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'weight']
+    """
     for key, hook in module._hooks_there("_forward_pre_hooks").items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             hook.remove(module)

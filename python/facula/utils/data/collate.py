@@ -39,7 +39,11 @@ def _values(pairs):
 
 
 def default_convert(data):
-    """NumPy arrays and numbers in a sample become tensors; containers keep their form."""
+    """NumPy arrays and numbers in a sample become tensors; containers keep their form.
+
+    >>> torch.utils.data.default_convert({'a': [1.0, 2]})
+    {'a': [1.0, 2]}
+    """
     if isinstance(data, torch.Tensor):
         return data
     if _is_numpy(data):
@@ -58,7 +62,11 @@ def default_convert(data):
 
 
 def default_collate(batch):
-    """One batch of many samples: tensors are stacked, numbers become tensors, containers are collated entry by entry."""
+    """One batch of many samples: tensors are stacked, numbers become tensors, containers are collated entry by entry.
+
+    >>> torch.utils.data.default_collate([(1, 2.0), (3, 4.0)])
+    [tensor([1, 3]), tensor([2., 4.], dtype=torch.float64)]
+    """
     sample = batch[0]
     if isinstance(sample, torch.Tensor):
         return torch.stack(list(batch), 0)

@@ -37,6 +37,14 @@ class DataLoader:
     persistent_workers: they stay for the next epoch; worker_init_fn(number) is called in each; timeout: seconds to wait for
     a batch. generator: where the order and the workers' seeds come from. pin_memory: batches in memory that devices copy
     from directly.
+
+    >>> loader = torch.utils.data.DataLoader(torch.arange(5), batch_size=2)
+    >>> for batch in loader:
+    ...     print(batch)
+    ...
+    tensor([0, 1])
+    tensor([2, 3])
+    tensor([4])
     """
 
     _initialized = False

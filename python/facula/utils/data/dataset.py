@@ -13,6 +13,15 @@ class Dataset:
     """Base class: override __getitem__(index), and __len__ for samplers and loaders.
 
     A __getitems__(indices) that returns a list of samples is used for whole batches, where it is there.
+
+    >>> class Squares(torch.utils.data.Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...     def __getitem__(self, i):
+    ...         return i * i
+    ...
+    >>> list(torch.utils.data.DataLoader(Squares(), batch_size=2))
+    [tensor([0, 1]), tensor([4, 9])]
     """
 
     def __class_getitem__(cls, item):
@@ -26,7 +35,15 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """Base class of data sets that are iterated: override __iter__. get_worker_info() tells a worker which part is its own."""
+    """Base class of data sets that are iterated: override __iter__. get_worker_info() tells a worker which part is its own.
+
+    >>> class Count(torch.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(4))
+    ...
+    >>> list(torch.utils.data.DataLoader(Count(), batch_size=2))
+    [tensor([0, 1]), tensor([2, 3])]
+    """
 
     def __iter__(self):
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
@@ -36,7 +53,12 @@ class IterableDataset(Dataset):
 
 
 class TensorDataset(Dataset):
-    """Sample i is (tensor[i] for each tensor). Batches of it are gathered in one go."""
+    """Sample i is (tensor[i] for each tensor). Batches of it are gathered in one go.
+
+    >>> data = torch.utils.data.TensorDataset(torch.tensor([1., 2.]), torch.tensor([0, 1]))
+    >>> data[1]
+    (tensor(2.), tensor(1))
+    """
 
     def __init__(self, *tensors):
         if any(tensors[0].size(0) != tensor.size(0) for tensor in tensors):
@@ -51,7 +73,12 @@ class TensorDataset(Dataset):
 
 
 class StackDataset(Dataset):
-    """Sample i is a tuple (or, with keywords, a dict) of sample i of each data set."""
+    """Sample i is a tuple (or, with keywords, a dict) of sample i of each data set.
+
+    >>> data = torch.utils.data.StackDataset([1, 2], ['a', 'b'])
+    >>> data[1]
+    (2, 'b')
+    """
 
     def __init__(self, *args, **kwargs):
         if args and kwargs:
@@ -91,7 +118,12 @@ def _samples(dataset, indices):
 
 
 class ConcatDataset(Dataset):
-    """The samples of several data sets, one after another."""
+    """The samples of several data sets, one after another.
+
+    >>> data = torch.utils.data.ConcatDataset([[1, 2], [3]])
+    >>> len(data), data[2]
+    (3, 3)
+    """
 
     @staticmethod
     def cumsum(sequence):
@@ -129,7 +161,15 @@ class ConcatDataset(Dataset):
 
 
 class ChainDataset(IterableDataset):
-    """Several iterable data sets, one after another."""
+    """Several iterable data sets, one after another.
+
+    >>> class Count(torch.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(2))
+    ...
+    >>> list(torch.utils.data.ChainDataset([Count(), Count()]))
+    [0, 1, 0, 1]
+    """
 
     def __init__(self, datasets):
         self.datasets = datasets
@@ -149,7 +189,12 @@ def _iterable(dataset):
 
 
 class Subset(Dataset):
-    """The samples of a data set at `indices`."""
+    """The samples of a data set at `indices`.
+
+    >>> part = torch.utils.data.Subset(['a', 'b', 'c'], [2, 0])
+    >>> part[0], len(part)
+    ('c', 2)
+    """
 
     def __init__(self, dataset, indices):
         self.dataset = dataset
@@ -170,7 +215,12 @@ class Subset(Dataset):
 
 
 def random_split(dataset, lengths, generator=None):
-    """Subsets of the given lengths (or fractions that sum up to 1), drawn at random without overlap."""
+    """Subsets of the given lengths (or fractions that sum up to 1), drawn at random without overlap.
+
+    >>> parts = torch.utils.data.random_split(range(10), [7, 3], torch.Generator().manual_seed(0))
+    >>> [len(part) for part in parts]
+    [7, 3]
+    """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _from_fractions(lengths, len(dataset))
     if sum(lengths) != len(dataset):

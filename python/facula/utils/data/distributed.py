@@ -13,6 +13,9 @@ class DistributedSampler(Sampler):
 
     Call set_epoch(epoch) before each epoch, for another order. Process groups are not there yet, so num_replicas and rank must be
     given.
+
+    >>> list(torch.utils.data.DistributedSampler(range(5), num_replicas=2, rank=0, shuffle=False))
+    [0, 2, 4]
     """
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):

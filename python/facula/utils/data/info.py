@@ -20,5 +20,9 @@ class WorkerInfo:
 
 
 def get_worker_info():
-    """In a worker of a DataLoader: its number, how many there are, its seed and its data set. Elsewhere None."""
+    """In a worker of a DataLoader: its number, how many there are, its seed and its data set. Elsewhere None.
+
+    >>> torch.utils.data.get_worker_info() is None
+    True
+    """
     return current

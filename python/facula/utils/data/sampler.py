@@ -15,7 +15,18 @@ def _is_count(value):
 
 
 class Sampler:
-    """Base class: override __iter__, which yields indices (or lists of them), and __len__."""
+    """Base class: override __iter__, which yields indices (or lists of them), and __len__.
+
+    >>> class Backwards(torch.utils.data.Sampler):
+    ...     def __init__(self, data):
+    ...         self.n = len(data)
+    ...     def __iter__(self):
+    ...         return iter(range(self.n - 1, -1, -1))
+    ...
+    >>> data = [1, 2, 3]
+    >>> list(torch.utils.data.DataLoader(data, sampler=Backwards(data)))
+    [tensor([3]), tensor([2]), tensor([1])]
+    """
 
     def __class_getitem__(cls, item):
         return cls
@@ -25,7 +36,11 @@ class Sampler:
 
 
 class SequentialSampler(Sampler):
-    """0, 1, 2 ..."""
+    """0, 1, 2 ...
+
+    >>> list(torch.utils.data.SequentialSampler(['a', 'b', 'c']))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source):
         self.data_source = data_source
@@ -38,7 +53,12 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """A new permutation each time; with replacement: num_samples independent draws."""
+    """A new permutation each time; with replacement: num_samples independent draws.
+
+    >>> sampler = torch.utils.data.RandomSampler(range(4), generator=torch.Generator().manual_seed(0))
+    >>> sorted(sampler)
+    [0, 1, 2, 3]
+    """
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
         self.data_source = data_source
@@ -79,7 +99,11 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """The given indices in random order."""
+    """The given indices in random order.
+
+    >>> sorted(torch.utils.data.SubsetRandomSampler([3, 5]))
+    [3, 5]
+    """
 
     def __init__(self, indices, generator=None):
         self.indices = indices
@@ -94,7 +118,11 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """num_samples draws, index i with a probability in proportion to weights[i]."""
+    """num_samples draws, index i with a probability in proportion to weights[i].
+
+    >>> list(torch.utils.data.WeightedRandomSampler([0.0, 1.0], num_samples=3))
+    [1, 1, 1]
+    """
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
         if not _is_count(num_samples):
@@ -122,7 +150,11 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of batch_size indices of another sampler; the last may be shorter, unless drop_last."""
+    """Lists of batch_size indices of another sampler; the last may be shorter, unless drop_last.
+
+    >>> list(torch.utils.data.BatchSampler(torch.utils.data.SequentialSampler(range(5)), batch_size=2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler, batch_size, drop_last):
         if not _is_count(batch_size):
