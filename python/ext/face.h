@@ -35,6 +35,7 @@ extern PyTypeObject fapy_Tensor, fapy_Parameter;
 extern PyObject *fapy_OutOfMemoryError, *fapy_AcceleratorError;
 extern const char *fapy_names;           /* "torch" under python -m facula, else "facula": the module that names are shown in */
 bool fapy_seam_set_up(void);
+void fapy_site_set_up(const char *folder); /* site.c: of the package */
 PyObject *fapy_raise(void);              /* the pending error of the library as a Python exception; returns NULL */
 bool fapy_foreign(void);                 /* in a callback of the library: keeps the Python exception as code FOREIGN; returns false */
 void fapy_sweep(uint32_t mark);          /* lets go of what is above the mark */

@@ -179,7 +179,18 @@ static PyObject *memory_free(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* package(folder): whose frames are not the user's. */
+static PyObject *package(PyObject *self, PyObject *folder)
+{
+    (void)self;
+    const char *text = PyUnicode_AsUTF8(folder);
+    if (!text) return NULL;
+    fapy_site_set_up(text);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef fapy_memory_functions[] = {
+    {"_package", package, METH_O, NULL},
     {"_empty_cache", empty_cache, METH_O, NULL},
     {"_memory_stats", memory_stats, METH_O, NULL},
     {"_memory_use", memory_use, METH_O, NULL},

@@ -365,7 +365,7 @@ static PyObject *str_train, *own_train;
 /* A class below may have a train of its own: then it is asked, as torch's train asks each child. */
 static bool train_tree(PyObject *self, bool on) {
     fa_module *m = M(self);
-    m->training = on;
+    fai_module_mode(m, on);
     for (int i = 0; i < m->nentries; i++) {
         PyObject *child = m->entries[i].object, *done = NULL;
         if (m->entries[i].kind != FAI_ENTRY_MODULE || !child) continue;

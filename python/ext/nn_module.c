@@ -234,7 +234,7 @@ static PyObject *get_training(PyObject *self, void *unused) {
 static int set_training(PyObject *self, PyObject *value, void *unused) {
     (void)unused;
     const int on = value ? PyObject_IsTrue(value) : 0;
-    if (on >= 0) M(self)->training = on;
+    if (on >= 0) fai_module_mode(M(self), on);
     return on < 0 ? -1 : 0;
 }
 

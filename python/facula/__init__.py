@@ -9,6 +9,8 @@ import math as _math
 from . import _C
 from ._C import *
 from ._C import __version__, _nn
+
+_C._package(__path__[0])
 from . import _types
 from . import return_types
 from ._types import finfo, iinfo

@@ -44,6 +44,10 @@ struct fai_node {
     bool freed;            /* saved tensors are gone: a second backward is an error */
     bool saved_any;
     bool custom;           /* prints without the 0 */
+    bool listed;           /* kept.c: its result lies on a device; made by this thread, at this line of the program */
+    uint32_t site;
+    void *maker;
+    fai_node *older, *newer;
 };
 
 /* True if recording is on and one of the tensors needs a gradient. */
@@ -67,6 +71,13 @@ void fai_node_ref(fai_node *node);
 void fai_node_unref(fai_node *node);
 fai_node *fai_grad_node(fa_tensor *t);   /* the node that t's gradient goes to: its maker (remade for stale views) or accumulator; borrowed */
 void fai_node_free_kept(fai_node *node); /* after its backward, unless the graph is retained */
+
+/* kept.c: what graphs on devices keep alive, for reports */
+void fai_graph_list(fai_node *node, const fa_tensor *result);
+void fai_graph_unlist(fai_node *node);
+/* Bytes of the device that would be free if nobody held results any more whose graphs lead to a leaf that is wanted. */
+uint64_t fai_graph_bytes(fa_device device, bool (*wanted)(void *context, const fa_tensor *leaf), void *context);
+extern __thread uint64_t fai_backwards; /* how many backwards this thread has begun */
 
 /* hooks.c */
 typedef struct fai_hook { struct fai_hook *next; int id; fa_grad_hook call; void *data; void (*release)(void *); } fai_hook;

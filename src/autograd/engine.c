@@ -457,6 +457,7 @@ static bool search_below(task *t, int n)
 static bool run(task *t, fa_tensor *const *roots, fa_tensor *const *gradients, int nroots, fa_tensor *const *inputs, int ninputs)
 {
     const bool was_off = fai_tls.grad_off, was_inference = fai_tls.inference;
+    fai_backwards++;
     t->inputs = inputs;
     bool ok = set_targets(t, inputs, ninputs) && (!t->pruned || search_below(t, ninputs));
     fai_tls.grad_off = !t->create_graph;

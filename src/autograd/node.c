@@ -183,6 +183,7 @@ void fai_node_finish(fai_node *node, fa_tensor *result)
     }
     if (result->node) fai_node_unref(result->node);
     result->node = node;
+    if (FAI_UNLIKELY(result->device.type != FA_DEVICE_CPU) && !node->listed) fai_graph_list(node, result);
 }
 
 void fai_node_ref(fai_node *node) { node->refs++; }
@@ -199,6 +200,7 @@ void fai_node_free_kept(fai_node *node)
 
 static void bury(fai_node *node)
 {
+    if (FAI_UNLIKELY(node->listed)) fai_graph_unlist(node);
     if (node->op == &fai_accumulate_op && node->kept[0].tensor) node->kept[0].tensor->accumulator = NULL;
     fai_node_free_kept(node);
     for (int i = 0; i < node->ninputs; i++)

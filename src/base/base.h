@@ -64,6 +64,9 @@ typedef struct fai_face {
     void *(*call)(void *module, void *const *inputs, int ninputs); /* of one that is not plain: a tensor of the scope, or NULL and the error */
     void *(*unlock)(void);              /* around long work and waits: other threads of that language may run */
     void (*lock)(void *state);
+    uint32_t (*site)(void);             /* the line of the program that runs now, as a small number; 0: unknown. Cheap */
+    void (*site_text)(uint32_t site, char *out, size_t n); /* "train.py:12" */
+    const char *(*class_name)(const void *module);  /* of a module that is that language's too */
 } fai_face;
 extern fai_face fai_other_face;
 void fai_end(void *object);                                   /* what fai_destroy does where there is no type */

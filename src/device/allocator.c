@@ -274,10 +274,10 @@ static void cut(fai_dev *dev, fai_block *block, size_t size, fai_block *rest) {
     put_free(dev, rest);
 }
 
-static void make_live(fai_dev *dev, fai_block *block, size_t asked, const char *op) {
+static void make_live(fai_dev *dev, fai_block *block, size_t asked, uint32_t site, const char *op) {
     size_t i = 0;
     block->asked = asked;
-    block->site = 0;
+    block->site = site;
     for (; op && op[i] && i < sizeof block->op - 1; i++) block->op[i] = op[i];
     block->op[i] = 0;
     block->free = false;
@@ -290,7 +290,7 @@ static void make_live(fai_dev *dev, fai_block *block, size_t asked, const char *
     fai_count_active(dev, block, true);
 }
 
-static fai_block *new_block(fai_dev *dev, fai_heap *heap, size_t bytes, const char *op, shortage *lack) {
+static fai_block *new_block(fai_dev *dev, fai_heap *heap, size_t bytes, uint32_t site, const char *op, shortage *lack) {
     size_t size = (bytes + UNIT - 1) / UNIT * UNIT;
     fai_pool *pool = size <= SMALL_MOST ? &heap->small : &heap->large;
     if (FAI_UNLIKELY(dev->waiting != NULL)) settle_waiting(dev, false);
@@ -301,7 +301,7 @@ static fai_block *new_block(fai_dev *dev, fai_heap *heap, size_t bytes, const ch
     else block = new_segment(dev, heap, size, op, lack);
     if (block && worth_cutting(block, size)) cut(dev, block, size, rest);
     else free_description(dev, rest);
-    if (block) make_live(dev, block, bytes, op);
+    if (block) make_live(dev, block, bytes, site, op);
     else if (!fai_caches_on()) drop_spare_descriptions(dev);
     return block;
 }
@@ -315,9 +315,10 @@ fai_block *fai_block_new(fai_dev *dev, fai_heap *heap, size_t bytes, const char 
                         "any device has",
                         upper, bytes);
     }
-    pthread_mutex_lock(&dev->memory_lock);
+    uint32_t site = fai_other_face.site ? fai_other_face.site() : 0;
     shortage lack = {0};
-    fai_block *block = new_block(dev, heap, bytes, op, &lack);
+    pthread_mutex_lock(&dev->memory_lock);
+    fai_block *block = new_block(dev, heap, bytes, site, op, &lack);
     pthread_mutex_unlock(&dev->memory_lock);
     return FAI_UNLIKELY(lack.found) ? fai_fail_device_memory(dev, bytes, lack.released, op) : block;
 }

@@ -29,6 +29,19 @@ static inline fai_buffer *fai_buffer_ref(fai_buffer *b) { atomic_fetch_add_expli
 void fai_buffer_unref(fai_buffer *b);
 bool fai_buffer_used_by(fai_buffer *b, fa_stream stream, const char *op); /* its memory is given to nobody before that stream is done with it */
 
+/* ---- report.c: what the rooms above know of memory, for the report of an out-of-memory error. Each is set once, at load. ---- */
+typedef struct fai_holders fai_holders;
+void fai_holder(fai_holders *all, const fai_buffer *buffer, const char *group, const char *name); /* "parameters of Net", "layers.0.weight" */
+typedef struct fai_witness {
+    void (*names)(fa_device device, fai_holders *all);
+    /* What holds memory that could be free; live: bytes in use. Each adds its sentences, " ...", or nothing. */
+    void (*graphs)(fa_device device, uint64_t live, fai_text *out);
+    void (*evaluation)(fa_device device, uint64_t live, fai_text *out);
+} fai_witness;
+extern fai_witness fai_memory_witness;
+void fai_site_text(uint32_t site, char *out, size_t n);   /* " at train.py:12"; empty if unknown */
+uint32_t fai_buffer_site(const fai_buffer *b);            /* where its memory was asked for; 0 on the CPU */
+
 /* Resolves "cuda" to the current index, checks that it is there (torch's sentences, then how to get a simulated one), opens the
  * driver. {0,0} means the default device. False and an error if it can't be had. */
 bool fai_device_resolve(fa_device *device, const char *op);

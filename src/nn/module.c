@@ -4,6 +4,7 @@
 
 void fai_module_clear(fa_module *m)
 {
+    fai_module_unlist(m);
     for (int i = 0; i < m->nentries; i++) {
         fai_unref(m->entries[i].object);
         fai_free(FAI_TAG_TEXT, m->entries[i].name, strlen(m->entries[i].name) + 1);
@@ -31,6 +32,7 @@ bool fai_module_init(fa_module *m, const fa_module_type *type, size_t data_bytes
     m->training = true;
     if (data_bytes && !(m->data = fai_calloc(FAI_TAG_OBJECT, data_bytes))) return fai_fail_memory(type->name, data_bytes), false;
     m->data_bytes = data_bytes;
+    fai_module_list(m);
     return true;
 }
 
@@ -334,7 +336,7 @@ void fa_zero_grad_of(fa_module *m)
 fa_module *fa_train(fa_module *m, bool on)
 {
     if (!fai_module_check("train", m)) return NULL;
-    m->training = on;
+    fai_module_mode(m, on);
     for (int i = 0; i < m->nentries; i++)
         if (m->entries[i].kind == FAI_ENTRY_MODULE && m->entries[i].object) fa_train(m->entries[i].object, on);
     return m;

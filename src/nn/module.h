@@ -56,6 +56,10 @@ struct fa_module {
     const fai_layer *layer; /* of a row's layer */
     void *data;          /* of a row's layer: its arguments, data_bytes long */
     size_t data_bytes;
+    bool listed;         /* witness.c */
+    void *maker;         /* the thread that made it */
+    fa_module *older, *newer;
+    uint64_t evaluated_at; /* fai_backwards when it was put into evaluation mode */
     void *host;          /* Python's: hooks and the like */
     void *vectorcall;    /* Python's: how it is called */
 };
@@ -63,6 +67,11 @@ struct fa_module {
 static inline fa_tensor *fai_slot(const fa_module *m, int i) { return m->entries[i].object; }
 /* Nobody changed what the module does when it is called: its type's forward is all. */
 static inline bool fai_is_plain(const fa_module *m) { return !m->object.type || fai_other_face.plain(m); }
+
+/* ---- witness.c: modules that live, for reports of missing memory ---- */
+void fai_module_list(fa_module *m);
+void fai_module_unlist(fa_module *m);
+void fai_module_mode(fa_module *m, bool training); /* of this one alone */
 
 /* ---- module.c ---- */
 fa_module *fai_module_make(const fa_module_type *type, size_t data_bytes); /* data zeroed; in the scope */

@@ -1,5 +1,4 @@
 """The memory of devices from Python: torch's names and forms, with two simulated GPUs of 256 MiB and without one."""
-# test-env: -
 import os
 import subprocess
 import sys
@@ -104,6 +103,213 @@ class Names(unittest.TestCase):
             for call in (cuda.mem_get_info, lambda: cuda.set_per_process_memory_fraction(0.5), cuda.get_per_process_memory_fraction):
                 assert error(call).startswith("RuntimeError: Found no NVIDIA driver on your system."), error(call)
             assert error(torch.mps.current_allocated_memory) == "RuntimeError: Cannot execute getCurrentAllocatedMemory() without MPS backend."
+            """)
+
+
+REPORT = '''
+            import re
+            from facula import nn
+            F = nn.functional
+            UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+            def amount(text, before):
+                """The bytes that a text names behind some words."""
+                number, unit = re.search(before + r" ([\\d.]+) (\\w+)", text).groups()
+                return float(number) * UNITS[unit]
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layers = nn.Sequential(*[nn.Linear(256, 256) for _ in range(4)])
+                def forward(self, x):
+                    for layer in self.layers:
+                        x = torch.relu(layer(x))
+                    return x
+
+            m = Net().to("cuda")
+            x = torch.randn(512, 256, device="cuda")
+
+            def report(work):
+                """The text of the out-of-memory error that work runs into, of the device's words alone."""
+                try:
+                    work()
+                except torch.cuda.OutOfMemoryError as e:
+                    assert str(e).startswith("CUDA out of memory. Tried to allocate "), e
+                    return str(e)
+                raise SystemExit("no error")
+
+            def forever(step):
+                def work():
+                    while True:
+                        step()
+                return work
+
+            LIST, SUM, RESULTS, EVALUATION = "single numbers, results of", "A running sum of", "results of", "is in evaluation mode"
+            GRAPHS = "graphs, which hold"
+'''
+
+
+class Report(unittest.TestCase):
+    """Each sentence of the report: a case where it appears, with numbers that are true, and near misses where it must not."""
+
+    def report(self, program):
+        return run(textwrap.dedent(REPORT) + textwrap.dedent(program), FACULA_SIM="cuda:2", FACULA_SIM_MEMORY="64MiB")
+
+    def test_a_list_of_losses(self):
+        self.report("""
+            kept = []
+            text = report(forever(lambda: kept.append(F.mse_loss(m(x), x))))
+            assert f"{len(kept)} {LIST} MeanBackward0" in text and "keep loss.item() instead" in text and SUM not in text, text
+            told, before, n = amount(text, GRAPHS), torch.cuda.memory_allocated(), len(kept)
+            kept.clear()
+            assert before - torch.cuda.memory_allocated() == told + n * 512, (before - torch.cuda.memory_allocated(), told)
+            """)
+
+    def test_near_misses_of_a_list_of_losses(self):
+        self.report("""
+            kept, values, other = [], [], []
+            def step(): # values are kept, something else fills the memory
+                values.append(F.mse_loss(m(x), x).item())
+                other.append(torch.empty(1 << 18, device="cuda"))
+            assert GRAPHS not in report(forever(step))
+            other.clear()
+            def step(): # their graphs are gone with the backward
+                kept.append(F.mse_loss(m(x), x))
+                kept[-1].backward()
+                other.append(torch.empty(1 << 18, device="cuda"))
+            assert GRAPHS not in report(forever(step))
+            kept.clear(), other.clear()
+            def step(): # one graph, and one is no list
+                loss = F.mse_loss(m(x), x)
+                while True: other.append(torch.empty(1 << 18, device="cuda"))
+            assert GRAPHS not in report(step)
+            other.clear()
+            def step(): # two losses, which are next to nothing beside the rest
+                kept.extend([(torch.ones(1, device="cuda", requires_grad=True) * 2).sum() for _ in range(2)])
+                while True: other.append(torch.empty(1 << 18, device="cuda"))
+            assert GRAPHS not in report(step)
+            """)
+
+    def test_a_running_sum(self):
+        self.report("""
+            total, n = 0.0, 0
+            def step():
+                global total, n
+                total = total + F.mse_loss(m(x), x)
+                n += 1
+            text = report(forever(step))
+            assert f"{SUM} {n} results of MeanBackward0" in text and "add loss.item() instead" in text and LIST not in text, text
+            told, before = amount(text, GRAPHS), torch.cuda.memory_allocated()
+            total = 0.0
+            assert abs(before - torch.cuda.memory_allocated() - told) < 1024 * n, (before - torch.cuda.memory_allocated(), told)
+            """)
+
+    def test_near_misses_of_a_running_sum(self):
+        self.report("""
+            other = []
+            def step(): # a loss of two terms
+                loss = F.mse_loss(m(x), x) + F.l1_loss(m(x), x)
+                while True: other.append(torch.empty(1 << 18, device="cuda"))
+            assert GRAPHS not in report(step)
+            other.clear()
+            total = 0.0
+            def step():
+                global total
+                with torch.no_grad(): total = total + F.mse_loss(m(x), x)
+                other.append(torch.empty(1 << 18, device="cuda"))
+            assert GRAPHS not in report(forever(step))
+            """)
+
+    def test_evaluation_that_records(self):
+        self.report("""
+            m.eval()
+            kept = []
+            text = report(forever(lambda: kept.append(m(x))))
+            assert f"Net {EVALUATION}, and no backward has run since" in text and "torch.no_grad()" in text.replace("facula", "torch"), text
+            assert f"{len(kept)} {RESULTS} ReluBackward0" in text and LIST not in text, text
+            told, before = amount(text, "all the same, and hold"), torch.cuda.memory_allocated()
+            kept[:] = [y.detach() for y in kept]
+            assert before - torch.cuda.memory_allocated() == told, (before - torch.cuda.memory_allocated(), told)
+            """)
+
+    def test_near_misses_of_evaluation_that_records(self):
+        self.report("""
+            kept = []
+            m.eval()
+            def step():
+                with torch.no_grad(): kept.append(m(x))
+            assert EVALUATION not in report(forever(step)) # followed already
+            kept.clear()
+            m.train()
+            assert EVALUATION not in report(forever(lambda: kept.append(m(x)))) # in training it is meant to be
+            kept.clear()
+            m.eval()
+            m(x).sum().backward() # gradients are wanted in evaluation mode: of inputs, say
+            assert EVALUATION not in report(forever(lambda: kept.append(m(x))))
+            kept.clear()
+            m.train().eval()
+            m.requires_grad_(False)
+            text = report(forever(lambda: kept.append(m(x))))
+            assert EVALUATION not in text and GRAPHS not in text, text
+            """)
+
+    def test_holders(self):
+        self.report("""
+            other = []
+            loss = m(x).sum()
+            loss.backward()
+            big = nn.Linear(2048, 2048).to("cuda")
+            def fill():
+                while True: other.append(torch.empty(1 << 17, device="cuda"))
+            text = report(fill)
+            assert "1.00 MiB parameters of Net (8, the largest 'layers.0.weight' with 256.00 KiB)" in text, text
+            assert "1.00 MiB gradients of Net (8, the largest 'layers.0.weight' with 256.00 KiB)" in text, text
+            assert "16.01 MiB parameters of Linear (2, the largest 'weight' with 16.00 MiB)" in text, text
+            line = fill.__code__.co_firstlineno + 1
+            assert f"in {len(other)} buffers made by 'empty' at <string>:{line}," in text, text
+            """)
+
+    def test_fragmentation(self):
+        self.report("""
+            def holes():
+                all = [torch.empty(2 << 18, device="cuda") for _ in range(30)] # 2 MiB each
+                return all[::2]
+            held = holes() # every other one is free: 30 MiB
+            text = report(lambda: torch.empty(12 << 18, device="cuda"))
+            assert re.search("Fragmentation: 2[0-9.]+ MiB are cached and free, which would be enough, but they lie in", text), text
+            text = report(lambda: torch.empty(60 << 18, device="cuda")) # all pieces together are too little
+            assert "Fragmentation" not in text and "The largest free piece of the cache has" in text, text
+            del held
+            torch.empty(50 << 18, device="cuda")
+            """)
+
+    def test_the_cache(self):
+        self.report("""
+            held = torch.empty(20 << 18, device="cuda")
+            torch.empty(40 << 18, device="cuda")
+            text = report(lambda: torch.empty(60 << 18, device="cuda"))
+            assert "The cache was emptied first (40.00 MiB given back), so" in text and "more than the whole device" not in text, text
+            text = report(lambda: torch.empty(65 << 18, device="cuda"))
+            assert "This is more than the whole device has." in text, text
+            """)
+
+    def test_memory_comes_back(self):
+        self.report("""
+            import gc
+            before, cache = torch.cuda.memory_allocated(), []
+            def step():
+                kept = []
+                while True: kept.append(F.mse_loss(m(x), x))
+            for _ in range(3):
+                try:
+                    step()
+                except torch.cuda.OutOfMemoryError as e:
+                    error = e # its traceback holds the frame's variables, as PyTorch's does; nothing else does
+                error.__traceback__ = None
+                gc.collect()
+                assert torch.cuda.memory_allocated() == before, torch.cuda.memory_allocated()
+                m(x).sum().backward()
+                m.zero_grad()
             """)
 
 
