@@ -152,7 +152,7 @@ size_t fai_memory_table(const fa_memory_stats *stats, int index, bool abbreviate
 
 /* ---- report.c ---- */
 typedef struct fai_free_pieces { uint64_t bytes, largest, whole; size_t count; } fai_free_pieces; /* whole: in segments that nobody uses */
-fai_free_pieces fai_count_free(fai_dev *dev);
+fai_free_pieces fai_count_free(fai_dev *dev, int pool); /* FA_POOL_SMALL, FA_POOL_LARGE or FA_POOL_ALL */
 void fai_tell_holders(fai_dev *dev, size_t most, fai_text *out); /* " 30.00 MiB made by 'add', ...": the largest */
 /* Everything unused was given back before. Without the lock: it asks other rooms, which may free blocks. */
 void *fai_fail_device_memory(fai_dev *dev, size_t bytes, uint64_t released, const char *op);

@@ -136,12 +136,12 @@ void fai_tell_holders(fai_dev *dev, size_t most, fai_text *out) {
 
 /* ---- the cache ---- */
 
-fai_free_pieces fai_count_free(fai_dev *dev) {
+fai_free_pieces fai_count_free(fai_dev *dev, int pool) {
     fai_free_pieces p = {0};
     pthread_mutex_lock(&dev->memory_lock);
     for (const fai_block *s = dev->segments; s; s = s->segment_after)
         for (const fai_block *b = s; b; b = b->right) {
-            if (!b->free) continue;
+            if (!b->free || (pool != FA_POOL_ALL && b->small != (pool == FA_POOL_SMALL))) continue;
             p.count++;
             p.bytes += b->size;
             if (b->size > p.largest) p.largest = b->size;
@@ -153,7 +153,7 @@ fai_free_pieces fai_count_free(fai_dev *dev) {
 
 /* Everything unused was given back before, so an emptied cache is no remedy any more. */
 static void tell_cache(fai_dev *dev, size_t bytes, uint64_t released, fai_text *out) {
-    const fai_free_pieces p = fai_count_free(dev);
+    const fai_free_pieces p = fai_count_free(dev, bytes <= MIB ? FA_POOL_SMALL : FA_POOL_LARGE), any = fai_count_free(dev, FA_POOL_ALL);
     char cached[32], largest[32], gone[32], asked[32];
     fai_text_bytes(cached, sizeof cached, p.bytes);
     fai_text_bytes(largest, sizeof largest, p.largest);
@@ -165,8 +165,9 @@ static void tell_cache(fai_dev *dev, size_t bytes, uint64_t released, fai_text *
                      "largest has %s.",
                      cached, p.count, largest);
     else if (p.bytes) fai_text_add(out, " The largest free piece of the cache has %s.", largest);
+    else if (any.bytes) fai_text_add(out, " What is cached lies in segments for buffers of %s MiB.", bytes <= MIB ? "more than 1" : "up to 1");
     if (released) fai_text_add(out, " The cache was emptied first (%s given back), so fa_empty_cache would not help.", gone);
-    else if (!p.bytes) fai_text_add(out, " Nothing is cached, so fa_empty_cache would not help.");
+    else if (!any.bytes) fai_text_add(out, " Nothing is cached, so fa_empty_cache would not help.");
     else fai_text_add(out, " fa_empty_cache would free nothing: what is cached lies between live buffers of the same segments.");
 }
 
