@@ -159,7 +159,7 @@ class Report(unittest.TestCase):
         self.report("""
             kept = []
             text = report(forever(lambda: kept.append(F.mse_loss(m(x), x))))
-            assert f"{len(kept)} {LIST} MeanBackward0" in text and "keep loss.item() instead" in text and SUM not in text, text
+            assert f"{len(kept)} {LIST} MseLossBackward0" in text and "keep loss.item() instead" in text and SUM not in text, text
             told, before, n = amount(text, GRAPHS), torch.cuda.memory_allocated(), len(kept)
             kept.clear()
             assert before - torch.cuda.memory_allocated() == told + n * 512, (before - torch.cuda.memory_allocated(), told)
@@ -198,7 +198,7 @@ class Report(unittest.TestCase):
                 total = total + F.mse_loss(m(x), x)
                 n += 1
             text = report(forever(step))
-            assert f"{SUM} {n} results of MeanBackward0" in text and "add loss.item() instead" in text and LIST not in text, text
+            assert f"{SUM} {n} results of MseLossBackward0" in text and "add loss.item() instead" in text and LIST not in text, text
             told, before = amount(text, GRAPHS), torch.cuda.memory_allocated()
             total = 0.0
             assert abs(before - torch.cuda.memory_allocated() - told) < 1024 * n, (before - torch.cuda.memory_allocated(), told)
