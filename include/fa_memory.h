@@ -45,6 +45,9 @@ FA_API void fa_memory_visit_stats(const fa_memory_stats *stats, void (*visit)(vo
 /* The table that torch.cuda.memory_summary prints. Writes at most n bytes, ends with a 0; returns the length that the whole has. */
 FA_API size_t fa_memory_summary(fa_device device, bool abbreviated, char *out, size_t n);
 
+/* The same in words: what is live and who has it, what is cached, what the driver and other programs hold, what is free. Written as above. */
+FA_API size_t fa_memory_explain(fa_device device, char *out, size_t n);
+
 /* One piece of a segment. Pieces of a segment follow each other; address is the device's. */
 typedef struct fa_memory_block {
     uint64_t segment, segment_bytes;    /* where the segment begins, and its size */

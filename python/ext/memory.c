@@ -127,6 +127,14 @@ static PyObject *memory_summary(PyObject *self, PyObject *args)
     return text_of(d, abbreviated, fa_memory_summary);
 }
 
+static size_t explain(fa_device d, bool unused, char *out, size_t n) { (void)unused; return fa_memory_explain(d, out, n); }
+static PyObject *memory_explain(PyObject *self, PyObject *device)
+{
+    fa_device d;
+    (void)self;
+    return fapy_device_from(device, "memory_explain", "device", 1, &d) ? text_of(d, false, explain) : NULL;
+}
+
 static PyObject *block_of(const fa_memory_block *b)
 {
     return Py_BuildValue("KKKKKOOs", (unsigned long long)b->segment, (unsigned long long)b->segment_bytes, (unsigned long long)b->address,
@@ -200,6 +208,7 @@ PyMethodDef fapy_memory_functions[] = {
     {"_mem_get_info", mem_get_info, METH_O, NULL},
     {"_memory_fraction", memory_fraction, METH_VARARGS, NULL},
     {"_memory_summary", memory_summary, METH_VARARGS, NULL},
+    {"_memory_explain", memory_explain, METH_O, NULL},
     {"_memory_blocks", memory_blocks, METH_O, NULL},
     {"_memory_alloc", memory_alloc, METH_VARARGS, NULL},
     {"_memory_free", memory_free, METH_VARARGS, NULL},

@@ -107,6 +107,14 @@ def make(kind, where):
             raise KeyError("allocated_bytes.all.current")
         return _C._memory_summary(there, abbreviated)
 
+    def memory_explain(device=None):
+        """Where the device's memory is, in words: live and who has it, cached, held by the driver and others, free.
+
+        Not in PyTorch. Returns the text; print it.
+        """
+        from ._errors import translate
+        return translate(_C._memory_explain(where(device)))
+
     def memory_snapshot(mempool_id=None, include_traces=True):
         """Every piece of memory taken from the driver, of all devices: a list of dicts, each with its blocks."""
         devices = range(_C._device_count(_C.device(kind)))
