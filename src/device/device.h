@@ -37,6 +37,7 @@ typedef struct fai_witness {
     /* What holds memory that could be free; live: bytes in use. Each adds its sentences, " ...", or nothing. */
     void (*graphs)(fa_device device, uint64_t live, fai_text *out);
     void (*evaluation)(fa_device device, uint64_t live, fai_text *out);
+    void (*scopes)(fa_device device, uint64_t live, fai_text *out);
 } fai_witness;
 extern fai_witness fai_memory_witness;
 void fai_site_text(uint32_t site, char *out, size_t n);   /* " at train.py:12"; empty if unknown */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 48, LEAST_PART = 20 };
+enum { DEEPEST = 48, LEAST_PART = 20, MANY = 8 };
 
 static struct { pthread_mutex_t lock; fa_module *newest; size_t count; } live = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -161,8 +161,32 @@ static void tell_evaluation(fa_device device, uint64_t in_use, fai_text *out)
     pthread_mutex_unlock(&live.lock);
 }
 
+/* ---- scopes: in C, what a loop without one makes lives on ---- */
+
+static void tell_scopes(fa_device device, uint64_t in_use, fai_text *out)
+{
+    uint64_t bytes = 0, count = 0;
+    char amount[32];
+    for (uint32_t i = fai_tls.nmarks ? fai_tls.marks[fai_tls.nmarks - 1] : 0; i < fai_tls.nowned; i++) {
+        const fai_object *o = fai_tls.owned[i];
+        const fa_tensor *t = (const fa_tensor *)o;
+        if (!o || o->kind != FAI_TENSOR || o->refs != 1 || !t->buffer || !fa_device_equal(t->device, device)) continue;
+        if (atomic_load(&t->buffer->refs) != 1) continue; /* others hold it too */
+        bytes += t->buffer->room;
+        count++;
+    }
+    if (count < MANY || bytes * 2 < in_use) return;
+    fai_text_bytes(amount, sizeof amount, bytes);
+    fai_text_add(out,
+                 " The innermost scope owns %llu tensors there, with %s, which live until it closes: if they come from a loop, begin its block with "
+                 "FA_SCOPE;",
+                 (unsigned long long)count, amount);
+    fai_text_add(out, " or fa_drop what is needed no longer.");
+}
+
 __attribute__((constructor)) static void set_up(void)
 {
     fai_memory_witness.names = tell_names;
     fai_memory_witness.evaluation = tell_evaluation;
+    fai_memory_witness.scopes = tell_scopes;
 }
