@@ -336,7 +336,7 @@ static void no_device_memory_is_reported(void **state) {
     assert_null(fai_buffer_new(dev(0), (size_t)20 << 30, "rand"));
     const char *text = fa_error_peek()->text;
     assert_non_null(
-        strstr(text, "The largest live buffers: 30.00 MiB made by 'matmul', 18.00 MiB made by 'add', 14.00 MiB made by 'relu'."));
+        strstr(text, "The largest holders: 30.00 MiB made by 'matmul', 18.00 MiB made by 'add', 14.00 MiB made by 'relu'."));
     assert_string_equal(fa_error_peek()->op, "rand");
     expect_error(
         FA_ERR_DEVICE_MEMORY,
