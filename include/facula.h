@@ -8,6 +8,7 @@
 #include "fa_device.h"
 #include "fa_functional.h"
 #include "fa_io.h"
+#include "fa_linalg.h"
 #include "fa_memory.h"
 #include "fa_nn.h"
 #include "fa_recurrent.h"

@@ -59,6 +59,8 @@ int64_t implicit_dim(const char *function, const fa_tensor *x, bool given, int64
 fa_generator *generator_of(const fapy_value *v); /* of a Generator object; NULL: the default one */
 
 /* Functions whose arguments mean several things: each does all of its call, from parsed values to the result. */
+fa_tensor *logdet(fa_tensor *a);                                       /* linalg.c */
+fa_tensor *eigh(fa_tensor *a, const char *part, fa_tensor **vectors); /* linalg.c */
 #define FAPY_DO(name) PyObject *fapy_do_##name(fapy_value *v)
 FAPY_DO(add); FAPY_DO(add_in_place); FAPY_DO(sub); FAPY_DO(sub_in_place); FAPY_DO(rsub); FAPY_DO(div); FAPY_DO(div_in_place);
 FAPY_DO(where); FAPY_DO(clamp); FAPY_DO(clamp_in_place); FAPY_DO(nan_to_num); FAPY_DO(nan_to_num_in_place); FAPY_DO(round); FAPY_DO(round_in_place);
@@ -67,6 +69,6 @@ FAPY_DO(view); FAPY_DO(squeeze); FAPY_DO(vstack); FAPY_DO(chunk); FAPY_DO(split)
 FAPY_DO(scatter); FAPY_DO(scatter_in_place); FAPY_DO(dropout); FAPY_DO(embedding); FAPY_DO(conv2d); FAPY_DO(max_pool2d); FAPY_DO(arange); FAPY_DO(randint);
 FAPY_DO(median); FAPY_DO(nanmedian); FAPY_DO(unique); FAPY_DO(unique_consecutive); FAPY_DO(repeat_interleave); FAPY_DO(rot90); FAPY_DO(cartesian_prod);
 FAPY_DO(meshgrid); FAPY_DO(broadcast_tensors); FAPY_DO(tensordot); FAPY_DO(interpolate); FAPY_DO(conv1d); FAPY_DO(conv3d); FAPY_DO(adaptive_avg_pool2d);
-FAPY_DO(normal); FAPY_DO(einsum); FAPY_DO(to); FAPY_DO(cuda); FAPY_DO(type); FAPY_DO(record_stream);
+FAPY_DO(normal); FAPY_DO(einsum); FAPY_DO(to); FAPY_DO(cuda); FAPY_DO(type); FAPY_DO(record_stream); FAPY_DO(svd); FAPY_DO(linalg_svd);
 
 #endif

@@ -26,3 +26,11 @@ def _make(name, *fields):
 for _name in ("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"):
     globals()[_name] = _make(_name, "values", "indices")
 aminmax = _make("aminmax", "min", "max")
+slogdet = _make("slogdet", "sign", "logabsdet")
+linalg_slogdet = _make("linalg_slogdet", "sign", "logabsdet")
+qr = _make("qr", "Q", "R")
+linalg_qr = _make("linalg_qr", "Q", "R")
+linalg_eigh = _make("linalg_eigh", "eigenvalues", "eigenvectors")
+svd = _make("svd", "U", "S", "V")
+linalg_svd = _make("linalg_svd", "U", "S", "Vh")
+linalg_lstsq = _make("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
