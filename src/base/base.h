@@ -162,4 +162,13 @@ uint16_t fai_float_to_bfloat16(float f);
 const char *fai_dtype_title(fa_dtype dtype); /* "Float", "Long": as torch's messages name them */
 static inline bool fai_is_float(int dtype) { return dtype >= FA_FLOAT16; }
 
+/* ---- disk_cache.c: what a compiler made. A key begins as {{0}}; add all that the result depends on. ---- */
+typedef struct fai_cache_key { uint64_t half[2]; } fai_cache_key;
+fai_cache_key fai_cache_key_add(fai_cache_key key, const void *data, size_t n);
+bool fai_cache_read(fai_cache_key key, void **data, size_t *bytes); /* fai_free(FAI_TAG_OTHER, *data, *bytes); false: not there */
+void fai_cache_write(fai_cache_key key, const void *data, size_t bytes);
+void fai_cache_forget(fai_cache_key key);                           /* what was read is worth nothing */
+bool fai_cache_folder(char *out, size_t n);                         /* false: there is no cache */
+bool fai_cache_is_named(void);                                      /* FACULA_CACHE names a folder */
+
 #endif

@@ -2,7 +2,7 @@
  *
  * Where NVRTC is older than the device it can't name it: then the text is compiled to PTX for the newest architecture that
  * it knows, and the driver finishes the work. Contraction and fast division are off, because results shall have the same
- * bits on every device. */
+ * bits on every device. Results are kept on disk (base/disk_cache.c), so that a later process needs neither the time nor NVRTC. */
 #include "cuda.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -71,7 +71,37 @@ static void read_log(nvrtcProgram program, char *log, size_t n) {
     fai_free(FAI_TAG_OTHER, whole, bytes);
 }
 
-static int load_image(nvrtcProgram program, const char *name, target to, CUmodule *out) {
+/* What the compiler made depends on nothing else; what an older NVRTC made is as right as what a newer one makes. */
+static fai_cache_key key_of(int device, const char *text, const char *options) {
+    int capability[2], driver = 0;
+    fai_cache_key key = {{0}};
+    fai_cuda_capability(device, &capability[0], &capability[1]);
+    fai_cuda.driver_version(&driver);
+    key = fai_cache_key_add(key, "cuda 1", 7); /* raise it when the options that are always there change */
+    key = fai_cache_key_add(key, "simulated", fai_cuda_sim.error_text ? 9 : 0);
+    key = fai_cache_key_add(key, capability, sizeof capability);
+    key = fai_cache_key_add(key, &driver, sizeof driver);
+    key = fai_cache_key_add(key, options ? options : "", options ? strlen(options) : 0);
+    return fai_cache_key_add(key, text, strlen(text));
+}
+
+/* The simulator's images cost nothing to make: they are kept only where somebody asks for it. */
+static bool is_cached(void) { return !fai_cuda_sim.error_text || fai_cache_is_named(); }
+
+static CUmodule load_cached(fai_cache_key key) {
+    void *image;
+    size_t bytes;
+    CUmodule module = NULL;
+    if (!is_cached() || !fai_cache_read(key, &image, &bytes)) return NULL;
+    if (fai_cuda.module_load(&module, image) != CUDA_SUCCESS) {
+        module = NULL;
+        fai_cache_forget(key);
+    }
+    fai_free(FAI_TAG_OTHER, image, bytes);
+    return module;
+}
+
+static int load_image(nvrtcProgram program, const char *name, target to, fai_cache_key key, CUmodule *out) {
     size_t bytes = 0;
     nvrtcResult code = to.ptx ? fai_cuda_nvrtc.ptx_size(program, &bytes) : fai_cuda_nvrtc.cubin_size(program, &bytes);
     if (code != NVRTC_SUCCESS) return nvrtc_failed(code, name, "reading");
@@ -85,6 +115,7 @@ static int load_image(nvrtcProgram program, const char *name, target to, CUmodul
     if (!bad) {
         CUresult loaded = fai_cuda.module_load(out, image);
         if (loaded != CUDA_SUCCESS) bad = fai_cuda_failed(loaded, "loading the program '%s'", name);
+        else if (is_cached()) fai_cache_write(key, image, bytes);
     }
     fai_free(FAI_TAG_OTHER, image, bytes);
     return bad;
@@ -108,6 +139,8 @@ int fai_cuda_build(int device, const char *name, const char *text, const char *o
     if (n) log[0] = 0;
     int bad = fai_cuda_enter(device);
     if (bad) return bad;
+    fai_cache_key key = key_of(device, text, options);
+    if ((*out = (fa_program_handle)load_cached(key))) return 0;
     if (!compiler_ready(why, sizeof why)) return fai_cuda_refused("CUDA error: %s", why);
     target to = choose_target(device);
     if (!fill_options(&list, to, options)) return fai_cuda_refused("CUDA error: too many options for the program '%s'", name);
@@ -117,7 +150,7 @@ int fai_cuda_build(int device, const char *name, const char *text, const char *o
     code = fai_cuda_nvrtc.compile(program, list.count, list.option);
     read_log(program, log, n);
     if (code == NVRTC_SUCCESS) {
-        bad = load_image(program, name, to, &module);
+        bad = load_image(program, name, to, key, &module);
     } else {
         bad = nvrtc_failed(code, name, "compiling");
         read_log(program, first, sizeof first);
