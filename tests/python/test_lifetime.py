@@ -457,7 +457,10 @@ class Processes(unittest.TestCase):
         self.addCleanup(os.unlink, f.name)
         import time
 
-        with subprocess.Popen([sys.executable, f.name], stdout=subprocess.PIPE, text=True) as process:
+        def heed(): signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs are started without
+
+        with subprocess.Popen([sys.executable, f.name], stdout=subprocess.PIPE, text=True, preexec_fn=heed) as process:
+            self.addCleanup(process.kill)
             process.stdout.readline()
             time.sleep(0.7)
             sent = time.time()

@@ -314,8 +314,8 @@ class Failures(unittest.TestCase):
         script = ("import sys\nsys.path.insert(0, %r)\nimport test_loader as t\nit = iter(t.DataLoader(t.Slow(), None, "
                   "num_workers=2))\n"
                   "print(next(it), next(it), flush=True)\nnext(it)\n" % os.path.dirname(os.path.abspath(__file__)))
-        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   start_new_session=True)
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         self.assertEqual(process.stdout.readline(), "0 1\n")
         time.sleep(0.5)
         os.killpg(process.pid, signal.SIGINT)
