@@ -13,11 +13,24 @@ enum { GROUPS = 64, LEAST_TERMS = 3, LEAST_PART = 20 /* of what is in use: less 
 __thread uint64_t fai_backwards;
 static struct { pthread_mutex_t lock; fai_node *newest; } live = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* The first dimension of what a layer with parameters gets. */
+static void note_rows(const fai_node *node)
+{
+    bool leaf = false;
+    int64_t rows = 0;
+    for (int i = 0; i < node->ninputs; i++) {
+        if (node->edges[i].node && node->edges[i].node->op == &fai_accumulate_op) leaf = true;
+        else if (!rows && node->metas[i].ndim >= 2) rows = node->metas[i].size[0];
+    }
+    if (leaf && rows) fai_memory_rows(node->result.device, rows);
+}
+
 void fai_graph_list(fai_node *node, const fa_tensor *result)
 {
     node->site = fai_buffer_site(result->buffer);
     node->maker = &fai_tls;
     node->listed = true;
+    note_rows(node);
     pthread_mutex_lock(&live.lock);
     node->newer = NULL;
     node->older = live.newest;

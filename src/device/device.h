@@ -43,6 +43,10 @@ extern fai_witness fai_memory_witness;
 void fai_site_text(uint32_t site, char *out, size_t n);   /* " at train.py:12"; empty if unknown */
 uint32_t fai_buffer_site(const fai_buffer *b);            /* where its memory was asked for; 0 on the CPU */
 
+/* steps.c: a training step has come to its end; the one that runs has so many rows (the first call of a step counts). */
+void fai_memory_step(void);
+void fai_memory_rows(fa_device device, int64_t rows);
+
 /* Resolves "cuda" to the current index, checks that it is there (torch's sentences, then how to get a simulated one), opens the
  * driver. {0,0} means the default device. False and an error if it can't be had. */
 bool fai_device_resolve(fa_device *device, const char *op);

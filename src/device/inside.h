@@ -70,6 +70,14 @@ typedef struct fai_stream {
 #define FAI_PLACE_BITS 48
 static inline uint64_t fai_place_base(const fai_stream *s) { return (uint64_t)s->id << FAI_PLACE_BITS; }
 
+/* ---- steps.c: what training steps needed ---- */
+typedef struct fai_step_seen { int64_t rows; uint64_t peak, begin; } fai_step_seen; /* live at most; when it began */
+typedef struct fai_steps {
+    int64_t rows, rows_before;           /* of the step that runs, 0: not known yet; of the one before */
+    uint64_t peak, begin, count;
+    fai_step_seen seen[2];               /* the two largest that ran through; rows 0: none */
+} fai_steps;
+
 typedef struct fai_dev {
     const fa_backend *backend;
     int ordinal;                         /* the backend's own number of it */
@@ -85,6 +93,7 @@ typedef struct fai_dev {
     fai_block *waiting;                  /* freed, but another stream may not be done with them */
     fai_block *segments;                 /* the first block of each */
     fa_memory_stats stats;
+    fai_steps step;
     bool limited;
     uint64_t limit;                      /* if limited: bytes of it that this process may take */
 
@@ -149,6 +158,9 @@ void fai_count_inactive(fai_dev *dev, const fai_block *block, bool more); /* fre
 
 /* ---- summary.c ---- */
 size_t fai_memory_table(const fa_memory_stats *stats, int index, bool abbreviated, char *out, size_t n);
+
+/* ---- steps.c ---- */
+void fai_tell_batch(fai_dev *dev, uint64_t capacity, fai_text *out);
 
 /* ---- report.c ---- */
 typedef struct fai_free_pieces { uint64_t bytes, largest, whole; size_t count; } fai_free_pieces; /* whole: in segments that nobody uses */

@@ -213,5 +213,6 @@ bool fa_step(fa_optimizer *o) {
     for (int k = 0; k < o->ngroups; k++)
         if (!run_group(o->rule, &o->groups[k])) return false;
     o->steps++;
+    fai_memory_step();
     return true;
 }

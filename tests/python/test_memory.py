@@ -294,6 +294,45 @@ class Report(unittest.TestCase):
             assert "This is more than the whole device has." in text, text
             """)
 
+    STEPS = """
+            def train(*batches):
+                torch.manual_seed(0)
+                net = Net().to("cuda")
+                opt = torch.optim.Adam(net.parameters())
+                for rows in batches:
+                    data = torch.ones(rows, 64, device="cuda")
+                    loss = F.mse_loss(net(data), data)
+                    opt.zero_grad()
+                    loss.backward()
+                    opt.step()
+            BATCH = r"A batch of (\\d+) rows needs ([\\d.]+) MiB, going by the steps before; one of (\\d+) fits, one of (\\d+) or more does not"
+            del m, x
+    """
+
+    def test_a_smaller_batch(self):
+        text = self.report(self.STEPS + """
+            text = report(lambda: train(512, 512, 512, 1024, 1024, 1024, 60000))
+            print(*re.search(BATCH, text).groups())
+            """)
+        rows, needed, fits, fails = map(float, text.split())
+        self.assertEqual(rows, 60000)
+        self.assertLess(fails - fits, fits)
+        self.report(self.STEPS + f"\n            train(*[{int(fits)}] * 3)")
+        self.report(self.STEPS + f"\n            report(lambda: train(*[{int(fails)}] * 3))")
+
+    def test_near_misses_of_a_smaller_batch(self):
+        self.report(self.STEPS + """
+            first = report(lambda: train(60000)) # nothing was seen to go by
+            one = report(lambda: train(512, 512, 512, 60000)) # one size says nothing of what a row needs
+            mixed = report(lambda: train(512, 1024, 512, 1024, 60000)) # what is left of the step before is of another size
+            assert not any("rows" in text for text in (first, one, mixed)), (first, one, mixed)
+            held = []
+            def leak(): # the same batch fitted before: it is not the batch
+                while True: train(512, 512, 512, 1024, 1024, 1024), held.append(torch.empty(1 << 20, device="cuda"))
+            text = report(leak)
+            assert "fits" not in text, text
+            """)
+
     def test_memory_comes_back(self):
         self.report("""
             import gc
