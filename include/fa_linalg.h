@@ -26,6 +26,7 @@ FA_API fa_tensor *fa_linalg_eigh(fa_tensor *a, bool upper, fa_tensor **vectors);
 FA_API fa_tensor *fa_linalg_svd(fa_tensor *a, bool full, fa_tensor **u, fa_tensor **vh);
 FA_API fa_tensor *fa_linalg_pinv(fa_tensor *a, double rtol);          /* of Moore and Penrose; rtol below 0: max(m, n) times the type's epsilon */
 FA_API fa_tensor *fa_linalg_matrix_rank(fa_tensor *a, double rtol);   /* int64; singular values above rtol times the largest */
+FA_API fa_tensor *fa_matrix_exp(fa_tensor *a);                        /* [..., n, n]; needs no LAPACK */
 
 #ifdef __cplusplus
 }

@@ -48,6 +48,8 @@ static void products(void **state)
         if (m != n) continue;
         fa_tensor *eye = fa_expand(fa_eye(n, n, .dtype = FA_FLOAT64, .device = device), shapes[i]), *p = positive(a), *v, *l, *logabs;
         close_to(fa_matmul(a, fa_linalg_inv(a)), eye);
+        close_to(fa_matmul(fa_matrix_exp(a), fa_matrix_exp(fa_neg(a))), eye);
+        if (a->numel) close_to(fa_log(fa_linalg_det(fa_matrix_exp(p))), fa_sum_dims(fa_diagonal(p, 0, -2, -1), FA_DIMS(-1), false));
         close_to(fa_matmul(a, fa_linalg_solve(a, p)), p);
         l = fa_linalg_cholesky(p, false);
         close_to(fa_matmul(l, turned(l)), p);
@@ -90,6 +92,7 @@ static fa_tensor *f_svd(fa_tensor *a)
     return s ? fa_add(sum_of(s), fa_add(sum_of(fa_square(u)), sum_of(fa_square(vh)))) : NULL;
 }
 static fa_tensor *f_values(fa_tensor *a) { return sum_of(fa_linalg_svd(a, true, NULL, NULL)); }
+static fa_tensor *f_exp(fa_tensor *a) { return sum_of(fa_matrix_exp(a)); }
 static fa_tensor *f_pinv(fa_tensor *a) { return sum_of(fa_linalg_pinv(a, -1)); }
 
 static fa_tensor *derivative(fa_tensor *(*f)(fa_tensor *), fa_tensor *a, bool graph)
@@ -126,7 +129,7 @@ static void derivatives(void **state)
 {
     (void)state;
     if (without_lapack()) skip();
-    fa_tensor *(*const of_square[])(fa_tensor *) = {f_inv, f_solve, f_det, f_slogdet, f_cholesky, f_qr, f_eigh, f_svd, f_pinv};
+    fa_tensor *(*const of_square[])(fa_tensor *) = {f_inv, f_solve, f_det, f_slogdet, f_cholesky, f_qr, f_eigh, f_svd, f_pinv, f_exp};
     fa_tensor *(*const of_any[])(fa_tensor *) = {f_qr, f_svd, f_values, f_pinv};
     FA_SCOPE;
     fa_manual_seed(4);
@@ -167,6 +170,8 @@ static void refusals(void **state)
     REFUSED(fa_linalg_qr(a, "thin", NULL), RUNTIME, "qr received unrecognized mode 'thin' but expected one of 'reduced' (default), 'r', or 'complete'");
     fa_tensor *leaf = fa_requires_grad(fa_ones(FA_SHAPE(3, 2), .device = device), true);
     REFUSED(fa_linalg_qr(leaf, "r", NULL), RUNTIME, "The derivative of linalg.qr depends on Q, which is not computed when mode='r'.");
+    REFUSED(fa_matrix_exp(wide), RUNTIME,
+            "linalg.matrix_exp: A must be batches of square matrices of floating point numbers, but it is a Float tensor of shape [2, 3]");
     if (without_lapack()) {
         REFUSED(fa_linalg_inv(a), UNSUPPORTED, "this needs LAPACK, which could not be loaded: /no/such/file.so");
         REFUSED(fa_linalg_svd(wide, true, NULL, NULL), UNSUPPORTED, "this needs LAPACK");

@@ -223,7 +223,11 @@ static int module_setattro(PyObject *self, PyObject *name, PyObject *value) {
 /* super().__getattr__(name) is there for those who call it. It does not make attributes slow: see set_up_class. */
 static PyObject *module_getattr(PyObject *self, PyObject *name) {
     if (!is_name(name)) return NULL;
-    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", Py_TYPE(self)->tp_name, name);
+    /* Python comes here with the first error gone, when a property of the class has ended in an AttributeError of its own. */
+    const bool property = _PyType_Lookup(Py_TYPE(self), name) != NULL;
+    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'%s", Py_TYPE(self)->tp_name, name,
+                 property ? ". The class has a property of that name: an AttributeError was raised in it. Call the property's function to see it."
+                          : "");
     return NULL;
 }
 

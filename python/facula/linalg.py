@@ -6,7 +6,7 @@ from . import _C, return_types as _types
 
 
 __all__ = [
-    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm",
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_exp", "matrix_norm",
     "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
     "vecdot", "vector_norm",
 ]
@@ -292,6 +292,18 @@ def cond(A, p=None):
         values = svdvals(A)
         return values[..., 0] / values[..., -1]
     return matrix_norm(A, p) * matrix_norm(inv(A), p)
+
+
+def matrix_exp(A):
+    """matrix_exp(A) -> Tensor
+
+    The exponential of square matrices.
+
+    >>> torch.linalg.matrix_exp(torch.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return _C.matrix_exp(A)
 
 
 @_checked

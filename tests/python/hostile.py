@@ -301,6 +301,7 @@ def the_rest():
         torch.optim.lr_scheduler,
         torch.utils.data,
         torch.autograd,
+        torch.linalg,
         torch.random,
         torch.cuda,
         torch.accelerator,

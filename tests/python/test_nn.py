@@ -379,5 +379,18 @@ class Devices(unittest.TestCase):
         self.assertEqual(done.stdout, "fine\n", done.stderr[-2000:])
 
 
+class Hidden(unittest.TestCase):
+    def test_an_error_in_a_property_is_pointed_at(self):
+        class Odd(nn.Module):
+            @property
+            def p(self):
+                return self.nothing_here
+
+        with self.assertRaisesRegex(AttributeError, "'Odd' object has no attribute 'p'. The class has a property of that name"):
+            Odd().p
+        with self.assertRaisesRegex(AttributeError, "'Odd' object has no attribute 'q'$"):
+            Odd().q
+
+
 if __name__ == "__main__":
     unittest.main()
