@@ -497,6 +497,52 @@ static void the_only_wait_left_out_shows(void **state) {
     assert_false(without);
 }
 
+/* ---- backward ---- */
+
+/* Two branches in two streams, backward called in the default one: each node runs where its forward ran, and gradients are the
+ * caller's afterwards, whatever the seed. */
+static bool branches(uint64_t seed) {
+    FA_SCOPE;
+    const fa_stream left = fa_stream_new(FA_CUDA(0), 0), right = fa_stream_new(FA_CUDA(0), -1), main = fa_default_stream(FA_CUDA(0));
+    sim_seed(seed);
+    float got[6];
+    fa_tensor *x = fa_requires_grad(fa_full(FA_SHAPE(6), 2.0, .device = FA_CUDA(0)), true), *a, *b;
+    fa_stream_wait_stream(left, main);
+    fa_stream_wait_stream(right, main);
+    {
+        FA_STREAM_SCOPE(left);
+        a = fa_mul(fa_mul(x, x), x);
+    }
+    {
+        FA_STREAM_SCOPE(right);
+        b = fa_mul_scalar(fa_mul(x, x), 5);
+    }
+    fa_stream_wait_stream(main, left);
+    fa_stream_wait_stream(main, right);
+    fa_tensor *loss = fa_sum(fa_add(a, b));
+    bool fine = fa_backward(loss, .retain_graph = true) && fa_backward(loss);
+    fine &= fa_current_stream(FA_CUDA(0)).id == 0;
+    fa_tensor *twice = fa_mul_scalar(fa_grad(x), 10);
+    fine &= fa_to_data(twice, got, FA_FLOAT32);
+    for (int i = 0; i < 6; i++) fine &= got[i] == 2 * (3 * 4 + 5 * 2 * 2) * 10;
+    fa_tensor *again, *grad[1];
+    {
+        FA_STREAM_SCOPE(left);
+        again = fa_sum(fa_exp(fa_mul_scalar(x, 0)));
+    }
+    fa_stream_wait_stream(main, left);
+    fine &= fa_grad_of((fa_tensor *const[]){again}, 1, (fa_tensor *const[]){x}, 1, grad);
+    fine &= fa_item(fa_sum(grad[0])) == 0;
+    fa_synchronize(FA_CUDA(0));
+    return fine && !fa_failed();
+}
+
+static void backward_runs_on_the_forwards_streams(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++)
+        if (!branches(seed)) fail_msg("seed %llu: %s", (unsigned long long)seed, fa_failed() ? fa_error_peek()->text : "wrong numbers");
+}
+
 /* ---- threads ---- */
 
 static void *in_a_thread(void *number) {
@@ -537,6 +583,7 @@ int main(void) {
         cmocka_unit_test_teardown(every_seed_gives_the_same_numbers, clean),
         cmocka_unit_test_teardown(a_wait_left_out_shows, clean),
         cmocka_unit_test_teardown(the_only_wait_left_out_shows, clean),
+        cmocka_unit_test_teardown(backward_runs_on_the_forwards_streams, clean),
         cmocka_unit_test_teardown(threads_with_streams_of_their_own, clean),
         cmocka_unit_test_teardown(other_libraries_streams_are_bounded, clean),
     };

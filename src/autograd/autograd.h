@@ -48,6 +48,7 @@ struct fai_node {
     uint32_t site;
     void *maker;
     fai_node *older, *newer;
+    uint8_t stream;        /* of the forward, on the result's device: where the backward runs too */
 };
 
 /* True if recording is on and one of the tensors needs a gradient. */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { START = 32, POLL_EVERY = 64, MAX_INPUTS = 16 };
+enum { START = 32, POLL_EVERY = 64, MAX_INPUTS = 16, SIDES = 16 };
 
 /* What a backward knows of one node. */
 typedef struct entry {
@@ -13,6 +13,7 @@ typedef struct entry {
     bool owned;         /* made here: may be added to in place */
     bool needed;        /* leads to an input that was asked for */
     bool ready;         /* commit: grad is the leaf's new .grad */
+    uint8_t stream;     /* whose work grad is, on its device */
     int target;         /* 1 + which of the asked inputs it is, 0 for none */
     void *old_task;     /* what the node said before: backward may be nested */
     uint32_t old_at;
@@ -26,6 +27,8 @@ typedef struct task {
     uint32_t *heap, nheap, heap_room; /* entries by rank, highest first */
     uint32_t *leaves, nleaves, leaves_room;
     bool pruned, create_graph, retain_graph;
+    struct { fa_device device; int stream; } side[SIDES]; /* where nodes ran that are not the caller's own streams */
+    int nsides;
     fa_tensor *const *inputs;         /* the tensors asked for */
     fa_tensor **captured;             /* where their gradients go; NULL: to their .grad */
 } task;
@@ -114,6 +117,38 @@ static uint32_t pop(task *t)
     return top;
 }
 
+/* ---- streams: a node runs where its forward ran; who takes up another stream's work waits for it ---- */
+
+static inline bool streams_used(void) { return FAI_UNLIKELY(atomic_load_explicit(&fai_streams_used, memory_order_relaxed)); }
+
+/* The entry's gradient becomes the current stream's. */
+static bool take_over(entry *e)
+{
+    if (!streams_used()) return true;
+    const int from = e->stream;
+    e->stream = (uint8_t)fai_stream_id(e->grad->device);
+    return fai_stream_take_over(e->grad->buffer, from, "backward");
+}
+
+static bool note_side(task *t, fa_device device, int stream)
+{
+    for (int i = 0; i < t->nsides; i++)
+        if (fa_device_equal(t->side[i].device, device) && t->side[i].stream == stream) return true;
+    if (t->nsides == SIDES) return fa_synchronize(device); /* rare: so many streams that the first are waited for */
+    t->side[t->nsides].device = device;
+    t->side[t->nsides++].stream = stream;
+    return true;
+}
+
+/* At the end the caller's streams have all of it. */
+static bool join_sides(task *t)
+{
+    bool ok = true;
+    for (int i = 0; i < t->nsides; i++) ok &= fai_stream_join(t->side[i].device, t->side[i].stream, "backward");
+    t->nsides = 0;
+    return ok;
+}
+
 /* ---- summing gradients ---- */
 
 static fa_tensor *sum(task *t, fa_tensor *a, fa_tensor *b)
@@ -129,8 +164,10 @@ static bool deliver(task *t, fai_node *node, fa_tensor *grad)
     if (!e) return false;
     if (!e->grad) {
         e->grad = fai_ref(grad);
+        if (streams_used()) e->stream = (uint8_t)fai_stream_id(grad->device);
         return push(t, node->task_at);
     }
+    if (!take_over(e)) return false;
     if (e->owned && !t->create_graph) {
         const fai_operand operands[] = {{.tensor = e->grad}, {.tensor = grad}};
         return fai_row_into("backward", FAI_ROW_add, e->grad, 2, operands, NULL);
@@ -269,10 +306,11 @@ static bool retain(task *t, fa_tensor *owner, fa_tensor *g)
 }
 
 /* One entry off the heap: hooks, capture, then its node's backward; leaves wait for the commit. */
-static bool process(task *t, uint32_t at)
+static bool process_here(task *t, uint32_t at)
 {
     FA_SCOPE;
     fai_node *node = t->entries[at].node;
+    if (!take_over(&t->entries[at])) return false;
     const bool leaf = node->op == &fai_accumulate_op;
     fa_tensor *variable = leaf ? fai_accumulated(node) : NULL;
     fa_tensor *g = hooked(t, node, leaf ? (variable->extra ? variable->extra->hooks : NULL) : node->hooks, t->entries[at].grad);
@@ -300,6 +338,17 @@ static bool process(task *t, uint32_t at)
     bool ok = run_node(t, node, held);
     fai_unref(held);
     if (ok && !t->pruned) leave(t, at);
+    return ok;
+}
+
+static bool process(task *t, uint32_t at)
+{
+    const fai_node *node = t->entries[at].node;
+    if (!streams_used() || node->op == &fai_accumulate_op || node->result.device.type == FA_DEVICE_CPU) return process_here(t, at);
+    const fa_device device = node->result.device; /* the node may be gone afterwards */
+    const int stream = node->stream, before = fai_stream_swap(device, stream);
+    const bool ok = (stream == before || note_side(t, device, stream)) && process_here(t, at);
+    fai_stream_swap(device, before);
     return ok;
 }
 
@@ -371,7 +420,7 @@ static bool drain(task *t)
         if (steps % POLL_EVERY == 0 && fai_poll("backward")) return false;
         if (!process(t, pop(t))) return false;
     }
-    return t->captured || commit(t);
+    return join_sides(t) && (t->captured || commit(t));
 }
 
 static void clean_up(task *t)
@@ -464,6 +513,7 @@ static bool run(task *t, fa_tensor *const *roots, fa_tensor *const *gradients, i
     fai_tls.inference = false;
     for (int i = 0; ok && i < nroots; i++) ok = start(t, roots[i], gradients ? gradients[i] : NULL, i);
     ok = ok && drain(t);
+    if (!ok && t->nsides) join_sides(t);
     fai_tls.grad_off = was_off, fai_tls.inference = was_inference;
     clean_up(t);
     return ok;
@@ -527,6 +577,7 @@ bool fa_grad_of_with(fa_tensor *const *outputs, int noutputs, fa_tensor *const *
         /* the same input asked for twice: targets keep the last, so look for its first */
         for (int k = i + 1; k < ninputs && !grads[i]; k++)
             if (inputs[k] == inputs[i] && grads[k]) grads[i] = fai_ref(grads[k]);
+        if (grads[i] && streams_used() && !fai_on_cpu(grads[i])) ok &= fa_record_stream(grads[i], fa_current_stream(grads[i]->device));
         if (grads[i] && !fai_scope_add(grads[i], "grad")) grads[i] = NULL, ok = false;
     }
     return (ok && hand_out(inputs, ninputs, grads, options)) || fails_as_grad();

@@ -177,6 +177,7 @@ fa_tensor *fai_node_kept(fai_node *node, int i)
 void fai_node_finish(fai_node *node, fa_tensor *result)
 {
     set_meta(&node->result, result);
+    if (FAI_UNLIKELY(atomic_load_explicit(&fai_streams_used, memory_order_relaxed))) node->stream = (uint8_t)fai_stream_id(result->device);
     if (result->node && result->node->retains == result) { /* written in place: .grad belongs to the new value, as in torch */
         result->node->retains = NULL;
         node->retains = result;

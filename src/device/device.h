@@ -61,6 +61,14 @@ bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char 
 struct fai_program;
 char *fai_program_text(const struct fai_program *program, const char *op);
 
+/* ---- the thread's current streams, for rooms above (stream.c) ---- */
+extern atomic_bool fai_streams_used;                /* somebody made a stream: until then nobody has to ask which one is current */
+int fai_stream_id(fa_device device);                /* of the thread's current stream there; 0 on the CPU */
+int fai_stream_swap(fa_device device, int id);      /* makes it the current one; returns the one before */
+/* The current stream waits for what `from` has, and b's memory is kept until the current one is done with it too. */
+bool fai_stream_take_over(fai_buffer *b, int from, const char *op);
+bool fai_stream_join(fa_device device, int from, const char *op); /* the current stream waits for what `from` has */
+
 /* Launches kernel `id` (an enum of kernels_gen.h) on a device that is not the CPU. buffers[i] with byte offset, NULL: none.
  * The queue keeps the buffers alive until the kernel has run. */
 bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op);

@@ -31,6 +31,34 @@ fai_stream *fai_stream_find(fa_stream stream, const char *op) {
                     stream.id);
 }
 
+atomic_bool fai_streams_used;
+
+int fai_stream_id(fa_device device) {
+    fai_dev *dev = fai_dev_find(device);
+    return dev ? fai_stream_now(dev)->id : 0;
+}
+
+int fai_stream_swap(fa_device device, int id) {
+    const fai_dev *dev = fai_dev_find(device);
+    if (!dev) return 0;
+    const int before = fai_tls.stream_of[dev->number];
+    fai_tls.stream_of[dev->number] = (uint8_t)id;
+    return before;
+}
+
+bool fai_stream_join(fa_device device, int from, const char *op) {
+    fai_dev *dev = fai_dev_find(device);
+    fai_stream *earlier = dev ? atomic_load_explicit(&dev->streams[from], memory_order_acquire) : NULL;
+    return !earlier || fai_stream_order(fai_stream_now(dev), earlier, op);
+}
+
+bool fai_stream_take_over(fai_buffer *b, int from, const char *op) {
+    fai_dev *dev = b->device.type == FA_DEVICE_CPU ? NULL : fai_dev_find(b->device);
+    if (!dev || fai_stream_now(dev)->id == from) return true;
+    if (b->context && !b->release) fai_block_used_by(dev, b->context, fai_stream_now(dev));
+    return fai_stream_join(b->device, from, op);
+}
+
 /* ---- making them ---- */
 
 /* With the lock held. handle: somebody else's stream; NULL: one is made. */
@@ -51,6 +79,7 @@ static fai_stream *make_stream(fai_dev *dev, int id, int priority, fa_stream_han
     s->handle = handle;
     s->priority = priority;
     s->external = external;
+    atomic_store(&fai_streams_used, true);
     return s;
 }
 
