@@ -92,6 +92,13 @@ FA_API bool fa_to_data(fa_tensor *t, void *data, fa_dtype as); /* writes all ele
 FA_API fa_tensor *fa_to(fa_tensor *t, fa_device device);       /* itself if it is there already; differentiable */
 FA_API fa_tensor *fa_cpu(fa_tensor *t);
 FA_API fa_tensor *fa_cast(fa_tensor *t, fa_dtype dtype);       /* itself if it has that dtype; differentiable */
+/* The same without waiting for the copy, where one side is pinned memory of the host; a result on the CPU is. Whoever reads it on
+ * the host waits then. t itself may be written by the host again as soon as the copy is done (fa_synchronize), or through fa_data. */
+FA_API fa_tensor *fa_to_async(fa_tensor *t, fa_device device);
+FA_API fa_tensor *fa_copy_async_(fa_tensor *t, fa_tensor *from);
+/* A copy in memory that devices read and write by themselves; itself if it is. On the CPU; needs an accelerator. */
+FA_API fa_tensor *fa_pin_memory(fa_tensor *t);
+FA_API bool fa_is_pinned(const fa_tensor *t);
 /* t is used by work in that stream, of its own device, too: when it is dropped, its memory is given to nobody before the stream is
  * done with what it has by then. Of a tensor on the CPU: nothing to do. */
 FA_API bool fa_record_stream(fa_tensor *t, fa_stream stream);

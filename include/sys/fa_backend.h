@@ -64,6 +64,10 @@ typedef struct fa_backend {
     /* 5. launch: every kernel takes (fa_plan by value, eight pointers). plan is copied before the call returns. */
     int (*launch)(int device, fa_stream_handle stream, fa_kernel_handle kernel, uint64_t groups, int group_size, const void *plan, size_t plan_bytes,
                   const fa_address pointers[8]);
+
+    /* May be NULL: memory of the host that the device copies to and from by itself, so that such copies need not wait. */
+    int (*host_allocate)(int device, size_t bytes, void **out); /* FA_BACKEND_NO_MEMORY when there is none left */
+    int (*host_release)(int device, void *memory);
 } fa_backend;
 
 enum { FA_BACKEND_NO_MEMORY = -2, FA_BACKEND_FAILED = -1, FA_BACKEND_LOST = -3 };

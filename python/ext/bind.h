@@ -35,7 +35,6 @@ static inline fa_tensor *tensor_of(fai_operand o, const fa_tensor *like)
 }
 static inline fa_tensor *set_to(fa_tensor *t, fa_tensor *source) { return fai_set_memory(t, source), t; }
 fa_tensor *resized(fa_tensor *t, fa_shape size);
-fa_tensor *pinned(fa_tensor *t);
 static inline PyObject *answer(bool yes, uint32_t mark)
 {
     fapy_sweep(mark);

@@ -512,15 +512,6 @@ fa_tensor *resized(fa_tensor *t, fa_shape size)
     return t;
 }
 
-/* Where there is no device, torch's sentence; else the CPU's memory serves as it is: copies to devices are staged by the queue. */
-fa_tensor *pinned(fa_tensor *t)
-{
-    fa_device device = FA_CUDA(-1);
-    if (!fai_on_cpu(t)) return fai_fail(FA_ERR_RUNTIME, "pin_memory", "cannot pin 'torch.%s.%sTensor' only dense CPU tensors can be pinned",
-                                          fa_device_text(fa_device_of_type(t->device.type, -1)), fai_dtype_title((fa_dtype)t->dtype));
-    return fai_device_resolve(&device, "pin_memory") ? t : NULL;
-}
-
 /* ---- indexing ---- */
 
 FAPY_DO(nonzero)
@@ -714,7 +705,7 @@ FAPY_DO(normal)
 
 /* ---- conversions ---- */
 
-typedef struct target { fa_dtype dtype; fa_device device; bool copy; } target;
+typedef struct target { fa_dtype dtype; fa_device device; bool copy, non_blocking; } target;
 
 static bool note_target(PyObject *o, target *t)
 {
@@ -728,7 +719,7 @@ static PyObject *moved(fa_tensor *x, const target *t, uint32_t mark)
 {
     fa_tensor *r = x;
     if (t->dtype) r = fa_cast(r, t->dtype);
-    if (r && t->device.type) r = fa_to(r, t->device);
+    if (r && t->device.type) r = t->non_blocking ? fa_to_async(r, t->device) : fa_to(r, t->device);
     if (r == x && t->copy) r = fa_clone(x);
     return fapy_take(r, mark);
 }
@@ -756,7 +747,7 @@ static PyObject *refuse_to(PyObject *args)
 FAPY_DO(to)
 {
     const uint32_t mark = FAPY_MARK;
-    target t = {.copy = v[5].given && v[5].as.b};
+    target t = {.copy = v[5].given && v[5].as.b, .non_blocking = v[4].given && v[4].as.b};
     if (v[2].given && !note_target(v[2].as.o, &t)) return NULL;
     if (v[3].given && !note_target(v[3].as.o, &t)) return NULL;
     PyObject *all = v[1].given ? v[1].as.o : NULL;
@@ -764,7 +755,7 @@ FAPY_DO(to)
     for (Py_ssize_t i = 0, bools = 0; all && i < PyTuple_GET_SIZE(all); i++) {
         PyObject *o = PyTuple_GET_ITEM(all, i);
         const bool dtype = Py_TYPE(o) == &fapy_Dtype || PyType_Check(o), device = Py_TYPE(o) == &fapy_Device || PyUnicode_Check(o) || PyLong_Check(o);
-        if (i && PyBool_Check(o)) t.copy = ++bools == 2 ? o == Py_True : t.copy; /* non_blocking, then copy */
+        if (i && PyBool_Check(o)) *(++bools == 2 ? &t.copy : &t.non_blocking) = o == Py_True; /* non_blocking, then copy */
         else if (i > 1 || bools || (i == 1 && (!device_first || !(dtype || Py_IsNone(o))))) return refuse_to(all);
         else if (PyBool_Check(o) || !(dtype || device || fapy_tensor_check(o) || PyFloat_Check(o) || Py_IsNone(o))) return refuse_to(all);
         else if (PyFloat_Check(o)) t.dtype = FA_FLOAT64; /* a number stands for a tensor of it */
@@ -779,7 +770,7 @@ FAPY_DO(to)
 FAPY_DO(cuda)
 {
     const uint32_t mark = FAPY_MARK;
-    target t = {.device = FA_CUDA(-1)};
+    target t = {.device = FA_CUDA(-1), .non_blocking = v[2].given && v[2].as.b};
     if (v[1].given && PyLong_Check(v[1].as.o)) {
         if (!fapy_device_from(v[1].as.o, "cuda", "device", 1, &t.device)) return NULL;
         t.device.type = FA_DEVICE_CUDA;

@@ -351,7 +351,7 @@ ASKER(is_floating_point, PyBool_FromLong(fai_is_float(t->dtype)))
 ASKER(is_complex, PyBool_FromLong(0))
 ASKER(is_signed, PyBool_FromLong(t->dtype != FA_BOOL && t->dtype != FA_UINT8))
 ASKER(is_inference, PyBool_FromLong(FAI_HAS(t, FAI_INFERENCE)))
-ASKER(is_pinned, PyBool_FromLong(0))
+ASKER(is_pinned, PyBool_FromLong(fa_is_pinned(t)))
 
 static PyObject *ask_is_contiguous(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {

@@ -81,6 +81,7 @@ static inline void fai_unref(void *object) { if (object && --((fai_object *)obje
 typedef struct fai_thread {
     bool grad_off, inference, anomaly;
     bool error_pending;
+    bool non_blocking;                  /* copies between pinned memory and devices are queued and not waited for */
     const char *called;                 /* FAI_CALLED: the function whose name errors carry */
     int16_t current_device[16];         /* by type */
     uint8_t stream_of[64];              /* by device: the id of its current stream */

@@ -14,6 +14,7 @@ static void fill_in(fai_buffer *b, fa_device device, size_t bytes) {
     b->release = NULL;
     b->context = NULL;
     b->written = 0;
+    b->pending = false;
 }
 
 /* Of a buffer whose memory lies elsewhere. */

@@ -13,6 +13,7 @@ typedef struct fai_buffer {
     atomic_int refs;
     uint32_t version;            /* raised by in-place ops; a tensor without a version cell of its own uses this one */
     fa_device device;            /* index always given for accelerators */
+    bool pending;                /* pinned: a copy that nobody has waited for reads or writes it */
     uint64_t address;            /* the host's pointer on the CPU, the device's address elsewhere */
     size_t bytes, room;          /* asked for; what the allocator gave (a multiple of 512 on devices, 64 on the CPU) */
     void (*release)(void *);     /* memory of somebody else */
@@ -24,7 +25,14 @@ typedef struct fai_buffer {
  * live on (a literal): late errors name it. */
 fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op);
 fai_buffer *fai_buffer_wrap(void *data, size_t bytes, void (*release)(void *), void *context, const char *op);
-static inline void *fai_buffer_host(const fai_buffer *b) { return (void *)(uintptr_t)b->address; }
+/* Pinned memory of the host for a device of its driver; and whether a buffer is such. */
+fai_buffer *fai_buffer_pinned(fa_device device, size_t bytes, const char *op);
+bool fai_buffer_is_pinned(const fai_buffer *b);
+void fai_buffer_settle(fai_buffer *b); /* waits for copies under way */
+static inline void *fai_buffer_host(const fai_buffer *b) {
+    if (FAI_UNLIKELY(b->pending)) fai_buffer_settle((fai_buffer *)(uintptr_t)b);
+    return (void *)(uintptr_t)b->address;
+}
 static inline fai_buffer *fai_buffer_ref(fai_buffer *b) { atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed); return b; }
 void fai_buffer_unref(fai_buffer *b);
 bool fai_buffer_used_by(fai_buffer *b, fa_stream stream, const char *op); /* its memory is given to nobody before that stream is done with it */
@@ -54,6 +62,8 @@ bool fai_device_resolve(fa_device *device, const char *op);
 /* Copies between the host and a device, and within or between devices; queued on the device's current stream. */
 bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t bytes, const char *op); /* host may be reused at once */
 bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes, const char *op);       /* waits */
+/* Between pinned memory and a device, queued: the host does not wait. */
+bool fai_copy_queued(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op);
 bool fai_copy_within(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op); /* any two devices */
 bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char *op);                   /* CPU too */
 

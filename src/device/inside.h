@@ -169,6 +169,9 @@ void fai_tell_holders(fai_dev *dev, size_t most, fai_text *out); /* " 30.00 MiB 
 /* Everything unused was given back before. Without the lock: it asks other rooms, which may free blocks. */
 void *fai_fail_device_memory(fai_dev *dev, size_t bytes, uint64_t released, const char *op);
 
+/* ---- pinned.c ---- */
+bool fai_pinned_busy(fai_buffer *b, fai_stream *s, uint64_t place); /* until that place; false: too many streams use it */
+
 /* ---- host.c: the CPU's memory ---- */
 enum { FAI_HEADER_ROOM = 64 };                      /* room of a buffer whose memory lies elsewhere, while host.c has it */
 fai_buffer *fai_host_buffer(size_t bytes, const char *op);  /* with room for bytes; only address, room, block are set */

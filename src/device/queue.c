@@ -442,6 +442,26 @@ bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes,
     return fine;
 }
 
+bool fai_copy_queued(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op) {
+    const bool down = to->device.type == FA_DEVICE_CPU;
+    fai_buffer *host = down ? to : from, *there = down ? from : to;
+    const size_t host_offset = down ? to_offset : from_offset, offset = down ? from_offset : to_offset;
+    if (!in_range(to, to_offset, bytes, op) || !in_range(from, from_offset, bytes, op)) return false;
+    fai_dev *dev = fai_dev_get(there->device, op);
+    if (!dev) return false;
+    if (down && !fai_is_known(dev, from, op)) return false;
+    fai_stream *s = fai_stream_now(dev);
+    count(down ? &dev->count.to_host : &dev->count.to_device);
+    void *state = fai_stream_lock(s);
+    int code = dev->backend->copy(dev->ordinal, s->handle, down ? FA_COPY_TO_HOST : FA_COPY_TO_DEVICE, there->address + offset,
+                                  (char *)(uintptr_t)host->address + host_offset, 0, bytes);
+    const uint64_t place = code ? s->place : ++s->place;
+    if (!code && !down) fai_wrote(s, to, bytes == to->bytes);
+    fai_stream_unlock(s, state);
+    if (code) return fai_fail_backend(dev, code, op, down ? "copying from it" : "copying to it");
+    return fai_pinned_busy(host, s, place) || fai_stream_wait(s, op);
+}
+
 static bool copy_on_device(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op) {
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;

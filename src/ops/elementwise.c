@@ -392,7 +392,10 @@ static bool copy_across(const char *op, fa_tensor *to, fa_tensor *from)
     if (!source || !target) return false;
     const int64_t bytes = (int64_t)fa_dtype_size((fa_dtype)to->dtype);
     const size_t total = (size_t)(to->numel * bytes);
-    bool ok = fai_on_cpu(source)   ? fai_copy_to_device(target->buffer, (size_t)(target->offset * bytes), fai_host(source), total, op)
+    const bool queued = FAI_UNLIKELY(fai_tls.non_blocking) &&
+                        ((fai_on_cpu(source) && fai_buffer_is_pinned(source->buffer)) || (fai_on_cpu(target) && fai_buffer_is_pinned(target->buffer)));
+    bool ok = queued ? fai_copy_queued(target->buffer, (size_t)(target->offset * bytes), source->buffer, (size_t)(source->offset * bytes), total, op)
+              : fai_on_cpu(source) ? fai_copy_to_device(target->buffer, (size_t)(target->offset * bytes), fai_host(source), total, op)
               : fai_on_cpu(target) ? fai_copy_to_host(fai_host(target), source->buffer, (size_t)(source->offset * bytes), total, op)
                                    : fai_copy_within(target->buffer, (size_t)(target->offset * bytes), source->buffer, (size_t)(source->offset * bytes), total, op);
     return ok && (target == to || fai_copy(op, to, target));

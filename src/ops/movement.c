@@ -5,7 +5,8 @@
 
 /* A contiguous copy under another dtype or on another device. */
 static fa_tensor *copy_of(const char *op, fa_tensor *x, fa_dtype dtype, fa_device device) {
-    fa_tensor *r = fai_empty(op, dtype, device, x->ndim, x->size);
+    const bool pin = FAI_UNLIKELY(fai_tls.non_blocking) && device.type == FA_DEVICE_CPU && !fai_on_cpu(x); /* else it would have to wait */
+    fa_tensor *r = pin ? fai_empty_pinned(op, dtype, x->device, x->ndim, x->size) : fai_empty(op, dtype, device, x->ndim, x->size);
     return r && fai_copy(op, r, x) ? r : NULL;
 }
 

@@ -150,6 +150,22 @@ fa_tensor *fai_empty(const char *op, fa_dtype dtype, fa_device device, int ndim,
     return own(t, op);
 }
 
+fa_tensor *fai_empty_pinned(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size)
+{
+    int64_t numel;
+    if (!count_elements(op, ndim, size, &numel)) return NULL;
+    fai_buffer *buffer = fai_buffer_pinned(device, (size_t)numel * fa_dtype_size(dtype), op);
+    fa_tensor *t = buffer ? fai_empty(op, dtype, FA_CPU, 1, &(int64_t){0}) : NULL;
+    if (!t) return fai_buffer_unref(buffer), NULL;
+    fai_buffer_unref(t->buffer);
+    t->buffer = buffer;
+    t->numel = numel;
+    t->ndim = (uint8_t)ndim;
+    for (int i = 0; i < ndim; i++) t->size[i] = size[i];
+    fai_contiguous_strides(ndim, size, t->stride);
+    return t;
+}
+
 fa_tensor *fai_empty_strided(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size, const int64_t *stride)
 {
     /* Dense memory in the order of the strides given: sort dimensions by stride, largest outermost. */

@@ -91,6 +91,19 @@ class Streams(unittest.TestCase):
         with self.assertRaises(NotImplementedError):
             end.ipc_handle()
 
+    def test_pinned_memory(self):
+        x = torch.arange(10.).pin_memory()
+        self.assertTrue(x.is_pinned())
+        self.assertFalse(torch.arange(10.).is_pinned())
+        there = x.to("cuda", non_blocking=True)
+        back = (there * 2).to("cpu", non_blocking=True)
+        self.assertTrue(back.is_pinned())
+        self.assertEqual(back.tolist(), [2. * i for i in range(10)])
+        there.copy_(torch.ones(10).pin_memory(), non_blocking=True)
+        self.assertEqual(there.sum().item(), 10)
+        self.assertEqual(x.cuda(1, non_blocking=True).device, torch.device("cuda:1"))
+        self.assertFalse(torch.ones(3).to("cuda", non_blocking=True).is_pinned())
+
     def test_other_names(self):
         side = torch.npu.Stream()
         self.assertRegex(repr(side), "^<torch.npu.Stream device=npu:0 npu_stream=0x")

@@ -158,6 +158,21 @@ static int memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) 
     return code == CUDA_SUCCESS ? 0 : fai_cuda_failed(code, "asking device %d for its free memory", device);
 }
 
+static int host_allocate(int device, size_t bytes, void **out) {
+    int bad = fai_cuda_enter(device);
+    *out = NULL;
+    if (bad) return bad;
+    CUresult code = fai_cuda.host_allocate(out, bytes, CU_MEMHOSTALLOC_PORTABLE);
+    return code == CUDA_SUCCESS ? 0 : fai_cuda_failed(code, "pinning %zu bytes of host memory", bytes);
+}
+
+static int host_release(int device, void *memory) {
+    int bad = fai_cuda_enter(device);
+    if (bad) return bad;
+    CUresult code = fai_cuda.host_free(memory);
+    return code == CUDA_SUCCESS ? 0 : fai_cuda_failed(code, "freeing pinned memory");
+}
+
 static int copy(int device, fa_stream_handle stream, fa_copy_kind kind, fa_address address, void *host, fa_address other,
                 size_t bytes) {
     CUstream queue = (CUstream)stream;
@@ -320,6 +335,8 @@ const fa_backend *fai_backend_cuda(void) {
         .unload = fai_cuda_unload,
         .find = fai_cuda_find,
         .launch = launch,
+        .host_allocate = host_allocate,
+        .host_release = host_release,
     };
     return &backend;
 }

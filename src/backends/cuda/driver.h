@@ -48,7 +48,7 @@ enum { /* CUdevice_attribute */
        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
 };
 
-enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DEFAULT = 0 };
+enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DEFAULT = 0, CU_MEMHOSTALLOC_PORTABLE = 1 };
 enum {
     NVRTC_SUCCESS = 0,
     NVRTC_ERROR_OUT_OF_MEMORY = 1,
@@ -73,6 +73,8 @@ typedef struct fai_cuda_driver {
     CUresult (*context_synchronize)(void);
     CUresult (*memory_allocate)(CUdeviceptr *address, size_t bytes);
     CUresult (*memory_free)(CUdeviceptr address);
+    CUresult (*host_allocate)(void **memory, size_t bytes, unsigned flags);
+    CUresult (*host_free)(void *memory);
     CUresult (*memory_info)(size_t *free_bytes, size_t *total_bytes);
     CUresult (*copy_to_device)(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
     CUresult (*copy_to_host)(void *to, CUdeviceptr from, size_t bytes, CUstream stream);

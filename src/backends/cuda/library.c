@@ -39,6 +39,8 @@ static const symbol driver_symbols[] = {
     ENTRY(context_synchronize, "cuCtxSynchronize"),
     ENTRY(memory_allocate, "cuMemAlloc_v2"),
     ENTRY(memory_free, "cuMemFree_v2"),
+    ENTRY(host_allocate, "cuMemHostAlloc"),
+    ENTRY(host_free, "cuMemFreeHost"),
     ENTRY(memory_info, "cuMemGetInfo_v2"),
     ENTRY(copy_to_device, "cuMemcpyHtoDAsync_v2"),
     ENTRY(copy_to_host, "cuMemcpyDtoHAsync_v2"),

@@ -236,6 +236,46 @@ SIM_API CUresult cuMemFree_v2(CUdeviceptr address) {
     return leave(bad);
 }
 
+/* Pinned memory: copies read and write it when they run, and not when they are asked for. */
+typedef struct host_block {
+    struct host_block *next;
+    size_t bytes;
+    _Alignas(64) char memory[];
+} host_block;
+static host_block *host_blocks;
+
+static bool is_pinned(const void *memory, size_t bytes) {
+    for (const host_block *b = host_blocks; b; b = b->next)
+        if ((const char *)memory >= b->memory && (const char *)memory + bytes <= b->memory + b->bytes) return true;
+    return false;
+}
+
+SIM_API CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+    (void)flags;
+    CUresult bad = enter();
+    if (bad) return bad;
+    const size_t whole = (sizeof(host_block) + bytes + 63) / 64 * 64;
+    host_block *block = whole > bytes ? aligned_alloc(64, whole) : NULL;
+    if (!block) return leave(sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "the host has no memory for %zu pinned bytes", bytes));
+    *block = (host_block){.next = host_blocks, .bytes = bytes};
+    host_blocks = block;
+    *memory = block->memory;
+    return leave(CUDA_SUCCESS);
+}
+
+SIM_API CUresult cuMemFreeHost(void *memory) {
+    CUresult bad = ready();
+    if (bad) return bad;
+    pthread_mutex_lock(&sim.lock);
+    host_block **link = &host_blocks;
+    while (*link && (*link)->memory != (char *)memory) link = &(*link)->next;
+    host_block *found = *link;
+    if (!found) return leave(sim_fail(CUDA_ERROR_INVALID_VALUE, "%p is no pinned memory", memory));
+    *link = found->next;
+    free(found);
+    return leave(CUDA_SUCCESS);
+}
+
 SIM_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     CUresult bad = enter();
     if (bad) return bad;
@@ -287,9 +327,13 @@ static CUresult begin_copy(sim_kind kind, CUdeviceptr to, CUdeviceptr from, size
 SIM_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
     sim_op *op;
     if (bytes == 0) return CUDA_SUCCESS;
-    CUresult bad = begin_copy(SIM_TO_DEVICE, to, 0, bytes, bytes, &stream, &op);
+    pthread_mutex_lock(&sim.lock);
+    const bool pinned = is_pinned(from, bytes);
+    pthread_mutex_unlock(&sim.lock);
+    CUresult bad = begin_copy(SIM_TO_DEVICE, to, 0, bytes, pinned ? 0 : bytes, &stream, &op);
     if (bad) return bad;
-    memcpy(op->data, from, bytes); /* pageable memory is staged before the call returns */
+    if (pinned) memcpy(&op->host, &from, sizeof from);
+    else memcpy(op->data, from, bytes); /* pageable memory is staged before the call returns */
     sim.counts.to_device++;
     sim_push(stream, op);
     return leave(CUDA_SUCCESS);
@@ -569,6 +613,8 @@ const fai_cuda_driver sim_driver_check = {
     cuCtxSynchronize,
     cuMemAlloc_v2,
     cuMemFree_v2,
+    cuMemHostAlloc,
+    cuMemFreeHost,
     cuMemGetInfo_v2,
     cuMemcpyHtoDAsync_v2,
     cuMemcpyDtoHAsync_v2,

@@ -112,7 +112,7 @@ static void run_kernel(const sim_op *op, sim_prepared *prepared) {
 void sim_run(const sim_op *op, sim_prepared *prepared) {
     switch (op->kind) {
     case SIM_LAUNCH: run_kernel(op, prepared); break;
-    case SIM_TO_DEVICE: memcpy(prepared->pointer[0], op->data, op->bytes); break;
+    case SIM_TO_DEVICE: memcpy(prepared->pointer[0], op->host ? op->host : (const void *)op->data, op->bytes); break;
     case SIM_TO_HOST:
         memcpy(op->host, prepared->pointer[1], op->bytes);
         if (op->flip) ((char *)op->host)[op->bytes / 2] ^= 1;
