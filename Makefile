@@ -33,7 +33,7 @@ all:
 # ---- Generated files: made before this Makefile is read to its end, so that the wildcards below see them ---------------
 # Files whose text did not change keep their date: a change to one row rebuilds what it touches and no more.
 GENERATORS := $(sort $(wildcard tools/gen_*.py))
-GENERATED_FROM := $(wildcard tools/*.py src/*/*.tab python/*.tab kernels/*.h kernels/*.tab)
+GENERATED_FROM := $(wildcard tools/*.py include/sys/fa_plan.h src/*/*.tab python/*.tab kernels/*.h kernels/*.tab)
 HAVE_PYTHON := $(shell command -v python3)
 ifneq ($(filter-out $(FRONT),$(or $(MAKECMDGOALS),all)),)
 -include $(B)/generated.mk
@@ -63,7 +63,7 @@ TEST_SOURCES := $(wildcard tests/test_*.c)
 TAGGED_TESTS := $(if $(TAG),$(shell grep -l 'test-tags:.*$(TAG)' tests/test_*.c),$(TEST_SOURCES))
 CHOSEN_TESTS := $(filter $(or $(patsubst %,tests/test_%.c,$(subst *,%,$(ONLY))),%),$(TAGGED_TESTS))
 SUPPORT_SOURCES := $(wildcard tests/support/*.c)
-EXAMPLE_SOURCES := $(wildcard examples/*.c examples/*/*.c)
+EXAMPLE_SOURCES := $(wildcard examples/*.c)
 BENCH_SOURCES := $(wildcard bench/*.c)
 
 object = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$(1)))

@@ -41,6 +41,15 @@ typedef struct fa_device_properties {
 } fa_device_properties;
 FA_API bool fa_device_get_properties(fa_device device, fa_device_properties *out);
 
+/* A plug-in of FACULA_PLUGINS=path[:path]: a shared library that brings a kind of device (docs/backend.md). */
+typedef struct fa_plugin_info {
+    char path[512];
+    char name[16];              /* the type of its devices; empty if it can't be used */
+    int devices;
+    char problem[512];          /* why it can't be used; empty if it can */
+} fa_plugin_info;
+FA_API bool fa_plugin_get(int number, fa_plugin_info *out); /* counted from 0, false after the last one */
+
 /* The instruction set whose kernels serve the CPU, "avx2"; and the names of all that this machine and build have, best first. */
 FA_API const char *fa_instruction_set(void);
 FA_API const char *fa_instruction_sets(void);

@@ -195,7 +195,7 @@ FN void fa_store_i64(GLOBAL char *p, int dtype, fa_i64 i, fa_i64 v) { FA_STORE_B
 #define STORE(p, dtype, i, v) N(fa_store)(p, dtype, i, v)
 #define LOAD_ARG(k, i) N(fa_load)(ARG(const char, k), P.view[k].dtype, (i))
 #define STORE_ARG(k, i, v) N(fa_store)(ARG(char, k), P.view[k].dtype, (i), (v))
-/* Operand k is a table (FA_VIEW_TABLE of plan.h): how many entries, the i-th entry's pointer and bytes. */
+/* Operand k is a table (FA_VIEW_TABLE of fa_plan.h): how many entries, the i-th entry's pointer and bytes. */
 #define TABLE_COUNT(k) (P.view[k].size[0])
 #define TABLE(type, k, i) ((GLOBAL type *)(ARG(const fa_table_entry, k)[i].address))
 #define TABLE_BYTES(k, i) (ARG(const fa_table_entry, k)[i].bytes)

@@ -3,7 +3,7 @@
 #ifndef FA_KERNEL_TABLE_H
 #define FA_KERNEL_TABLE_H
 
-#include "plan.h"
+#include <sys/fa_plan.h>
 
 typedef void (*fa_kernel_fn)(const fa_plan *plan, char *const *pointers, fa_i64 group);
 

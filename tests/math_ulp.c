@@ -2,7 +2,7 @@
  * patterns; special values against C99's; and one hash over all results, which must not depend on how this was compiled.
  *
  *     math_ulp [stride]     default 4099: a million arguments a function; prints one line each, "hash" last; 1 on a failure */
-#include "kernels/plan.h"
+#include <sys/fa_plan.h>
 #include "kernels/dialect.h"
 #include "kernels/math.h"
 #include <stdbool.h>

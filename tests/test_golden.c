@@ -10,6 +10,7 @@
  * test-limit: 300 */
 #include "base/base.h"
 #include "support/calls.h"
+#include "support/device.h"
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -302,7 +303,7 @@ static bool wanted(const char *op, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     const char *pattern = getenv("GOLDEN") ? getenv("GOLDEN") : GOLDEN_FILES;
-    const fa_device device = getenv("FACULA_SIM") ? FA_CUDA(0) : FA_CPU;
+    const fa_device device = test_device();
     static golden_case c;
     chosen = argc > 1;
     if (!golden_open(&file, pattern)) return printf("no file %s: run from the root of the source\n", pattern), 1;

@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "backends/cuda/cuda.h"
 #include "device/device.h"
-#include "kernels/plan.h"
+#include <sys/fa_plan.h>
 #include <kernels_gen.h>
 #include <dlfcn.h>
 #include <pthread.h>

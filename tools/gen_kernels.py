@@ -260,7 +260,7 @@ def expand(build, path, compute):
     """A family's text for one instance: rows put in, other local headers too, what every program begins with left out."""
     def include(m):
         name = os.path.basename(m.group(1))
-        if name in ("plan.h", "dialect.h", "math.h"):
+        if name in ("dialect.h", "math.h"):
             return ""
         if name in build.generated:
             return instance_part(build.generated[name], compute)
@@ -290,7 +290,7 @@ def program(build, family):
         body.append(text)
     body = "".join(body)
     without = lambda text: re.sub(r'(?m)^#include[ \t]*".*\n', "", text)
-    start = "".join(bare(without(read(os.path.join(ROOT, "kernels", n)))) for n in ("plan.h", "dialect.h"))
+    start = "".join(bare(without(read(os.path.join(ROOT, *n)))) for n in (("include", "sys", "fa_plan.h"), ("kernels", "dialect.h")))
     return start + needed_math(without(build.math), body) + body
 
 
@@ -434,7 +434,7 @@ def cpu_optim_rows(build):
 
 def c_build(families):
     """Includes the family files themselves, so that a debugger and a sanitizer name their lines."""
-    out = ['#include "kernels/plan.h"\n#include "kernels/dialect.h"\n'
+    out = ['#include <sys/fa_plan.h>\n#include "kernels/dialect.h"\n'
            '#pragma GCC diagnostic ignored "-Wunused-parameter" /* not every instance of a text uses all that it declares */\n'
            '#pragma GCC diagnostic ignored "-Wunused-but-set-variable"\n']
     out.append('#include "kernels/math.h"\n')

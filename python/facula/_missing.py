@@ -5,6 +5,8 @@ there, and, in programs that run as PyTorch's, imports of packages that belong t
 """
 import difflib
 import importlib
+import importlib.machinery
+import os
 import sys
 
 # Name below torch: what to say of it. The longest entry that fits a name answers for it.
@@ -71,6 +73,31 @@ def message(module, name, known=()):
     return " ".join(words)
 
 
+def _is_device_kind(name):
+    """Whether the name is that of a plug-in's or simulated devices; asked only where the environment names some."""
+    if not (os.environ.get("FACULA_PLUGINS") or os.environ.get("FACULA_SIM")) or not name.replace("_", "").isalpha():
+        return False
+    from . import _C
+    try:
+        return bool(_C._device_is_available(_C.device(name)))
+    except RuntimeError:
+        return False
+
+
+class KindLoader:
+    """Makes torch.<name> for devices of that name: what torch.cuda is for CUDA devices."""
+
+    def create_module(self, spec):
+        """A new, empty module."""
+
+    def exec_module(self, module):
+        """Its functions."""
+        from ._device_module import make
+        kind = module.__name__.rpartition(".")[2]
+        module.__doc__ = f"Devices of the kind {kind}."
+        vars(module).update(make(kind))
+
+
 def attribute_of(module, lazy=()):
     """A module's __getattr__: modules below it in `lazy` are imported when first asked for; the rest is not there."""
     def __getattr__(name):
@@ -82,6 +109,8 @@ def attribute_of(module, lazy=()):
                     raise
         if name.startswith("__") and name.endswith("__"):  # Python's own questions (__wrapped__, __path__ ...) get a short no
             raise AttributeError(f"module '{module}' has no attribute '{name}'")
+        if module in ("torch", "facula") and _is_device_kind(name):
+            return importlib.import_module(module + "." + name)
         raise AttributeError(message(module, name, [*vars(sys.modules[module]), *lazy]))
     return __getattr__
 
@@ -105,6 +134,8 @@ class Finder:
     def find_spec(self, fullname, path=None, target=None):
         top, _, below = fullname.partition(".")
         if top in ("torch", "facula") and below and sys.modules.get(top) is sys.modules.get("facula"):
+            if _is_device_kind(below):
+                return importlib.machinery.ModuleSpec(fullname, KindLoader())
             text = f"No module named '{fullname}': {fullname} is not in Facula. {status(below)}".rstrip()
         elif fullname in NEIGHBOURS and self.as_torch:
             text = f"No module named '{fullname}': {NEIGHBOURS[fullname]}"

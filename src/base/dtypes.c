@@ -1,6 +1,6 @@
 /* Element types: names, sizes, torch's promotion table, and conversion between any two of them. */
 #include "base.h"
-#include "../../kernels/plan.h"
+#include <sys/fa_plan.h>
 #include "../../kernels/dialect.h"
 
 static const struct { const char *name, *title; uint8_t size; } types[FA_DTYPE_COUNT] = {

@@ -6,7 +6,7 @@
 #include <fa_memory.h>
 #include <fa_stream.h>
 #include <sys/fa_backend.h>
-#include "../../kernels/plan.h"
+#include <sys/fa_plan.h>
 
 /* One allocation on one device. Counts are atomic: queues and worker threads hold buffers, never tensors. */
 typedef struct fai_buffer {

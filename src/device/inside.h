@@ -135,6 +135,13 @@ bool fai_forked_child(void);                        /* of a process that had ope
 bool fai_fail_forked(const char *op);
 bool fai_fail_backend(fai_dev *dev, int code, const char *op, const char *doing); /* FA_ERR_DEVICE with the driver's words */
 
+/* ---- plugin.c ---- */
+/* add: gives a backend's devices their places; returns how many, or 0 and why. */
+void fai_plugins_open(int (*add)(const fa_backend *backend, char *why, size_t n));
+void fai_plugins_warn(void);                        /* of those that can't be used */
+void fai_plugins_add_problems(char *text, size_t n); /* the same, behind a text that asks for a device in vain */
+void fai_open_backends(void);                       /* registry.c: so that all names of devices are known */
+
 /* ---- names.c ---- */
 const char *fai_type_name(int type);                /* NULL if there is none */
 int fai_type_of_name(const char *name, size_t n);   /* 0 if there is none */

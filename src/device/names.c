@@ -84,6 +84,10 @@ fa_device fa_device_parse(const char *text) {
     size_t length = strspn(digits, "0123456789");
     if (text[n] == ':' && (length == 0 || digits[length] || (digits[0] == '0' && length > 1))) return fail_form(text);
     int type = fai_type_of_name(text, n);
+    if (!type && n < NAME_SIZE) { /* the names of plug-ins and simulated devices are known once they are open */
+        fai_open_backends();
+        type = fai_type_of_name(text, n);
+    }
     if (!type) return fail_type(text);
     long index = text[n] ? (length > 5 ? 100000 : strtol(digits, NULL, 10)) : -1;
     if (index > INT16_MAX) {

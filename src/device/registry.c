@@ -108,6 +108,21 @@ static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
     return own_type;
 }
 
+/* A plug-in's. What is wrong is written into why. */
+static int add_plugin(const fa_backend *backend, char *why, size_t n) {
+    int type = fai_type_add(backend->name), before = type ? atomic_load(&count_of[type]) : 0;
+    if (!type || type == FA_DEVICE_CPU || before > 0) {
+        snprintf(why, n, !type ? "'%.60s' can't be a device's name: 1 to 15 letters, and at most %d names in all" :
+                 type == FA_DEVICE_CPU ? "the name '%.60s' is taken" : "the name '%.60s' is taken: there are devices of that name already",
+                 backend->name, FAI_TYPES - 1);
+        return 0;
+    }
+    add_devices(backend, NULL);
+    int count = atomic_load(&count_of[type]);
+    if (!count) snprintf(why, n, "it finds no device%s%.300s", why_none[type][0] ? ": " : "", why_none[type]);
+    return count;
+}
+
 static void finish_devices(void) {
     for (int i = 0; !fai_forked_child() && i < atomic_load(&ndevices); i++) {
         if (!atomic_load(&devices[i]->touched)) continue; /* waiting would make its driver set it up */
@@ -129,16 +144,19 @@ static void open_hooks(void) {
     pthread_atfork(NULL, NULL, child_after_fork);
 }
 
-static void open_backends(void) {
+void fai_open_backends(void) {
     if (FAI_LIKELY(atomic_load_explicit(&opened, memory_order_acquire)) || fai_forked_child()) return;
     pthread_mutex_lock(&open_lock);
-    if (!atomic_load(&opened)) {
+    const bool first = !atomic_load(&opened);
+    if (first) {
         open_hooks();
         if (sim_is_right())
             for (size_t i = 0; i < sizeof builtin / sizeof builtin[0]; i++) add_devices(builtin[i].get(), builtin[i].type_of);
+        fai_plugins_open(add_plugin);
         atomic_store_explicit(&opened, true, memory_order_release);
     }
     pthread_mutex_unlock(&open_lock);
+    if (first) fai_plugins_warn();
 }
 
 int fai_backend_add(const fa_backend *backend, const char *(*type_of)(int device)) {
@@ -154,7 +172,7 @@ int fai_backend_add(const fa_backend *backend, const char *(*type_of)(int device
 int fa_device_count(int type) {
     if (type == FA_DEVICE_CPU) return 1;
     if (type < 1 || type >= FAI_TYPES) return 0;
-    open_backends();
+    fai_open_backends();
     return atomic_load(&count_of[type]);
 }
 
@@ -185,7 +203,10 @@ fai_dev *fai_dev_find(fa_device device) {
 }
 
 static bool fail_none(int type, const char *op) {
-    const char *name = fai_type_name(type), *why = name ? why_none[type] : "";
+    char why[2048];
+    const char *name = fai_type_name(type);
+    snprintf(why, sizeof why, "%s", name ? why_none[type] : "");
+    fai_plugins_add_problems(why, sizeof why);
     if (sim_mistake[0]) return fai_fail(FA_ERR_RUNTIME, op, "%s", sim_mistake);
     if (!name)
         return fai_fail(FA_ERR_RUNTIME, op,
@@ -195,8 +216,8 @@ static bool fail_none(int type, const char *op) {
         return fai_fail(FA_ERR_RUNTIME, op, "the simulated devices of FACULA_SIM=%.100s could not be opened: %s", sim,
                         why_none[FA_DEVICE_CUDA]);
     if (sim && *sim)
-        return fai_fail(FA_ERR_RUNTIME, op, "Found no %s device: FACULA_SIM=%.100s names none. Add one: FACULA_SIM=%.100s,%s:1",
-                        name, sim, sim, name);
+        return fai_fail(FA_ERR_RUNTIME, op, "Found no %s device: FACULA_SIM=%.100s names none. Add one: FACULA_SIM=%.100s,%s:1%s",
+                        name, sim, sim, name, why);
     char learn[160];
     snprintf(learn, sizeof learn, "To learn without a GPU, run with FACULA_SIM=%s:2 in the environment: two simulated GPUs.",
              name);

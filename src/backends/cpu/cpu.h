@@ -5,7 +5,7 @@
 #define FAI_CPU_H
 
 #include "../../base/base.h"
-#include "../../../kernels/plan.h"
+#include <sys/fa_plan.h>
 #include <kernels_gen.h>
 
 /* One kernel: the plan, and eight pointers to which byte offsets have already been added. It spreads its work by fai_parallel. */
