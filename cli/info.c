@@ -61,6 +61,18 @@ static int print_devices(void)
     return accelerators;
 }
 
+static void print_plugins(void)
+{
+    fa_plugin_info plugin;
+    for (int i = 0; fa_plugin_get(i, &plugin); i++) {
+        if (i == 0) printf("\nPlug-ins\n");
+        if (plugin.devices) printf("  %s  %d device%s of the type %s", plugin.path, plugin.devices, plugin.devices == 1 ? "" : "s", plugin.name);
+        if (plugin.problem[0]) printf("%s%s", plugin.devices ? "; " : "  ", plugin.devices ? "" : plugin.path);
+        if (plugin.problem[0]) printf("%s %s", plugin.devices ? "" : " can't be used:", plugin.problem);
+        printf("\n");
+    }
+}
+
 static bool opens(const char *name)
 {
     void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
@@ -107,6 +119,7 @@ static int run(const cli_command *command)
     printf("\nProcessor\n  instruction set %s, of those that this machine has: %s (FACULA_ISA chooses another)\n",
            fa_instruction_set(), fa_instruction_sets());
     printf("  threads %d (OMP_NUM_THREADS or FACULA_NUM_THREADS sets it; results do not depend on it)\n", fa_num_threads());
+    print_plugins();
     print_libraries();
     const char *sim = getenv("FACULA_SIM");
     if (sim && *sim) printf("\nSimulated devices: FACULA_SIM=%s is set; unset it to use real ones.\n", sim);

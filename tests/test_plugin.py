@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Plug-ins. The commands of docs/backend.md are followed, the operator tests run on the npu that they make, and each way in which a
+plug-in can be wrong is told. Standard library only.
+
+test-limit: 300
+test-modes: release
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(ROOT, "build", "release")))
+INFO = os.path.join(BUILD, "bin", "facula") + " info"
+passed, problems = 0, []
+
+# What NPU_CC names here: cc, which compiles a text once for all of the tests.
+COMPILER = """#!/bin/sh
+kept={scratch}/$(sha256sum k.c | cut -c1-64).so
+[ -f "$kept" ] && exec cp "$kept" k.so
+cc "$@" && cp k.so "$kept.$$" && mv "$kept.$$" "$kept"
+"""
+BROKEN = """#include <sys/fa_backend.h>
+#include <string.h>
+#define fa_plugin good_plugin
+#include "%s/examples/plugin/npu.c"
+#undef fa_plugin
+static int none(int *count, char *why, size_t n) { *count = 0; return snprintf(why, n, "no board in any slot"), 0; }
+const fa_backend *%s(void) {
+    static fa_backend b;
+    b = *good_plugin();
+    %s;
+    return &b;
+}
+"""
+# what goes wrong: (name of the function, the mistake, what is told)
+FAULTS = [
+    ("other_name", "(void)none", "it has no function 'fa_plugin': export"),
+    ("fa_plugin", "(void)none; return NULL", "its function 'fa_plugin' gave NULL"),
+    ("fa_plugin", "(void)none, b.abi = 77", "it was built for version 77 of the contract"),
+    ("fa_plugin", "(void)none, b.struct_size = 8", "it was built for version 1 of the contract (fa_backend of 8 bytes)"),
+    ("fa_plugin", "(void)none, b.dialect = \"wgsl\"", "its backend 'npu' names the dialect 'wgsl'"),
+    ("fa_plugin", "(void)none, b.event_query = NULL", "its backend 'npu' leaves out the function 'event_query'"),
+    ("fa_plugin", "(void)none, b.name = \"cpu\"", "the name 'cpu' is taken"),
+    ("fa_plugin", "(void)none, b.name = \"n p u\"", "'n p u' can't be a device's name"),
+    ("fa_plugin", "b.open = none", "it finds no device: no board in any slot"),
+]
+
+
+def check(ok, text):
+    global passed
+    if ok:
+        passed += 1
+    else:
+        problems.append(text)
+
+
+def run(command, limit=200, **more):
+    """(exit code, what it printed)"""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FACULA_")}
+    env.update(more)
+    try:
+        r = subprocess.run(command, cwd=ROOT, env=env, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                           universal_newlines=True, errors="replace", timeout=limit)
+    except subprocess.TimeoutExpired:
+        return 124, "stopped after %d s" % limit
+    return r.returncode, r.stdout
+
+
+def follow_page(scratch):
+    """Every command of docs/backend.md; what it makes goes to the scratch folder."""
+    with open(os.path.join(ROOT, "docs", "backend.md"), encoding="utf-8") as f:
+        lines = [l for b in re.findall(r"(?ms)^```sh\n(.*?)^```", f.read()) for l in b.splitlines() if l]
+    check(len(lines) == 5, "docs/backend.md: 5 commands were expected, not %d" % len(lines))
+    for line in lines:
+        if line.startswith("make"):
+            wanted = [os.path.join(BUILD, "tests", name) for name in re.findall(r"tests/(\w+)", line)]
+            if all(os.path.exists(w) for w in wanted):
+                continue
+        line = line.replace("-o npu.so", "-o %s/npu.so" % scratch).replace("./npu.so", scratch + "/npu.so").replace("build/release", BUILD)
+        code, text = run(line, NPU_CC=scratch + "/cc")
+        check(code == 0, "docs/backend.md: `%s` ended with %d:\n%s" % (line, code, text[-1500:]))
+        if line.endswith("info"):
+            check("npu:0    Example NPU 0" in text and "npu:1    Example NPU 1" in text, "facula info shows no npu:\n" + text)
+
+
+def other_tests(scratch):
+    for name in ("test_heavy", "test_properties", "test_composite"):
+        program = os.path.join(BUILD, "tests", name)
+        if os.path.exists(program):
+            code, text = run(program, NPU_CC=scratch + "/cc", FACULA_PLUGINS=scratch + "/npu.so")
+            check(code == 0, "%s on npu ended with %d:\n%s" % (name, code, text[-1500:]))
+
+
+def faults(scratch):
+    told = lambda library, sim="": run(INFO, FACULA_PLUGINS=library, FACULA_SIM=sim)
+    for i, (function, mistake, expected) in enumerate(FAULTS):
+        source, library = "%s/fault%d.c" % (scratch, i), "%s/fault%d.so" % (scratch, i)
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(BROKEN % (ROOT, function, mistake))
+        # the file's own door must not be seen when it has another name
+        code, text = run("cc -w -shared -fPIC -O0 -pthread -Iinclude -o %s %s" % (library, source))
+        check(code == 0, "%s: %s" % (source, text))
+        code, text = told(library)
+        check(code == 0 and text.count(expected) >= 2 and library in text, "%s: %r is not told as warning and in the list:\n%s" % (mistake, expected, text))
+    good = scratch + "/npu.so"
+    code, text = told("/nowhere/npu.so:" + good)
+    check("/nowhere/npu.so" in text and "it can't be opened: " in text and "npu:1 " in text, "a missing file:\n" + text)
+    for library, sim in ((good + ":" + good, ""), (good, "npu:1")):
+        code, text = told(library, sim)
+        check("the name 'npu' is taken: there are devices of that name already" in text and "npu:0 " in text, "a name twice:\n" + text)
+    code, text = told(":".join([good] * 9))
+    check("names more than 8 plug-ins" in text, "nine plug-ins:\n" + text)
+    code, text = told("/" + "x" * 600)
+    check("its path is longer than" in text, "a long path:\n" + text)
+    with open(scratch + "/cc-broken", "w") as f:
+        f.write("#!/bin/sh\necho 'k.c:7: no such chip' >&2; exit 1\n")
+    os.chmod(scratch + "/cc-broken", 0o755)
+    with open(scratch + "/one.c", "w") as f:
+        f.write('#include <facula.h>\nint main(void) { fa_neg(fa_ones(FA_SHAPE(2), .device = fa_device_parse("npu:1"))); return fa_finish("one"); }\n')
+    code, text = run("cc -Iinclude -I%s/include -o %s/one %s/one.c -L%s -lfacula -Wl,-rpath,%s" % (BUILD, scratch, scratch, BUILD, BUILD))
+    check(code == 0, "one.c: " + text)
+    code, text = run(scratch + "/one", FACULA_PLUGINS=good, NPU_CC=scratch + "/cc-broken")
+    check(code == 1 and "can't compile the kernels" in text and "no such chip" in text, "a compiler that fails:\n" + text)
+    code, text = run(scratch + "/one", FACULA_PLUGINS="/nowhere/npu.so")
+    check(code == 1 and "Found no npu device" in text and "The plug-in /nowhere/npu.so can't be used: it can't be opened" in text,
+          "an error without the plug-in's reason:\n" + text)
+
+
+def python_face(scratch):
+    python = os.environ.get("PYTHON_FOR_TESTS", sys.executable)
+    program = """
+import facula as torch
+x = torch.ones(3, device="npu:1", requires_grad=True)
+(x * 2).sum().backward()
+assert torch.npu.device_count() == 2 and torch.npu.get_device_name(1) == "Example NPU 1"
+assert x.grad.tolist() == [2, 2, 2] and x.grad.device == torch.device("npu:1") and torch.npu.memory_allocated(1) > 0
+assert torch.accelerator.current_accelerator().type == "npu" and torch.get_device_module("npu") is torch.npu
+torch.npu.synchronize(1)
+"""
+    simulated = """
+import facula as torch
+assert torch.foo.device_count() == 2 and (torch.ones(2, device="foo:1") + 1).tolist() == [2, 2]
+import facula.foo
+from facula.foo import memory_allocated
+assert facula.foo is torch.foo is torch.get_device_module("foo") and memory_allocated(1) == 0 and not hasattr(torch, "bar")
+"""
+    if not os.path.isdir(os.path.join(BUILD, "python", "facula")):
+        return
+    for text, more in ((program, {"FACULA_PLUGINS": scratch + "/npu.so", "NPU_CC": scratch + "/cc"}), (simulated, {"FACULA_SIM": "foo:2"})):
+        with open(scratch + "/face.py", "w", encoding="utf-8") as f:
+            f.write(text)
+        code, said = run("%s -B %s/face.py" % (python, scratch), PYTHONPATH=os.path.join(BUILD, "python"), **more)
+        check(code == 0, "Python:\n" + said)
+
+
+def main():
+    scratch = tempfile.mkdtemp(prefix="facula-plugin-")
+    with open(scratch + "/cc", "w") as f:
+        f.write(COMPILER.format(scratch=scratch))
+    os.chmod(scratch + "/cc", 0o755)
+    try:
+        follow_page(scratch)
+        other_tests(scratch)
+        faults(scratch)
+        python_face(scratch)
+    finally:
+        shutil.rmtree(scratch)
+    for p in problems:
+        print(p)
+    print("%d passed, %d failed" % (passed, len(problems)))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
