@@ -66,9 +66,10 @@ static void print_plugins(void)
     fa_plugin_info plugin;
     for (int i = 0; fa_plugin_get(i, &plugin); i++) {
         if (i == 0) printf("\nPlug-ins\n");
-        if (plugin.devices) printf("  %s  %d device%s of the type %s", plugin.path, plugin.devices, plugin.devices == 1 ? "" : "s", plugin.name);
-        if (plugin.problem[0]) printf("%s%s", plugin.devices ? "; " : "  ", plugin.devices ? "" : plugin.path);
-        if (plugin.problem[0]) printf("%s %s", plugin.devices ? "" : " can't be used:", plugin.problem);
+        const char *many = plugin.devices == 1 ? "" : "s";
+        if (plugin.devices) printf("  %s  %d device%s of the type %s", plugin.path, plugin.devices, many, plugin.name);
+        else printf("  %s  can't be used", plugin.path);
+        if (plugin.problem[0]) printf(": %s", plugin.problem);
         printf("\n");
     }
 }

@@ -13,9 +13,10 @@ static atomic_int nplugins;
 
 /* What is missing in a backend, NULL if nothing is. The functions stand in a row, from open on. */
 static const char *missing_function(const fa_backend *backend) {
-    static const char *const names[] = {"open", "close", "properties", "error_text", "allocate", "release", "memory_info", "copy", "fill",
-                                        "stream_create", "stream_destroy", "stream_wait", "event_create", "event_destroy", "event_record",
-                                        "event_wait", "stream_wait_event", "event_query", "event_elapsed", "build", "unload", "find", "launch"};
+    static const char *const names[] = {
+        "open", "close", "properties", "error_text", "allocate", "release", "memory_info", "copy", "fill", "stream_create",
+        "stream_destroy", "stream_wait", "event_create", "event_destroy", "event_record", "event_wait", "stream_wait_event",
+        "event_query", "event_elapsed", "build", "unload", "find", "launch"};
     const char *at = (const char *)backend + offsetof(fa_backend, open);
     _Static_assert(sizeof names / sizeof names[0] * sizeof(void (*)(void)) == sizeof(fa_backend) - offsetof(fa_backend, open),
                    "a name for each function of the contract");
@@ -38,15 +39,18 @@ static const fa_backend *load(const char *path, char *why, size_t n) {
     if (!library) return snprintf(why, n, "it can't be opened: %.400s", said ? said : "no reason given"), NULL;
     *(void **)&function = dlsym(library, "fa_plugin");
     const fa_backend *backend = function ? function() : NULL;
-    if (!function) snprintf(why, n, "it has no function 'fa_plugin': export `const fa_backend *fa_plugin(void)` (docs/backend.md)");
+    if (!function)
+        snprintf(why, n, "it has no function 'fa_plugin': export `const fa_backend *fa_plugin(void)` (docs/backend.md)");
     else if (!backend) snprintf(why, n, "its function 'fa_plugin' gave NULL");
     else if (backend->abi != FA_BACKEND_ABI || backend->struct_size < sizeof *backend)
-        snprintf(why, n, "it was built for version %u of the contract (fa_backend of %u bytes), and this library has version %d (%zu bytes): build it anew with this library's headers",
+        snprintf(why, n, "it was built for version %u of the contract (fa_backend of %u bytes), and this library has version %d (%zu "
+                         "bytes): build it anew with this library's headers",
                  backend->abi, backend->struct_size, FA_BACKEND_ABI, sizeof *backend);
     else if (!backend->name || !backend->dialect || !is_dialect(backend->dialect))
         snprintf(why, n, "its backend '%.60s' names the dialect '%.60s', and there are \"c\", \"cuda\" and \"opencl\"",
                  backend->name ? backend->name : "without a name", backend->dialect ? backend->dialect : "none");
-    else if (missing_function(backend)) snprintf(why, n, "its backend '%.60s' leaves out the function '%s'", backend->name, missing_function(backend));
+    else if (missing_function(backend))
+        snprintf(why, n, "its backend '%.60s' leaves out the function '%s'", backend->name, missing_function(backend));
     else return backend;
     if (library) dlclose(library);
     return NULL;
@@ -73,7 +77,8 @@ void fai_plugins_open(int (*add)(const fa_backend *backend, char *why, size_t n)
             atomic_store(&nplugins, number + 1);
         } else if (n > 0) {
             fa_plugin_info *last = &plugins[PLUGINS - 1];
-            snprintf(last->problem, sizeof last->problem, "FACULA_PLUGINS names more than %d plug-ins: those from the %dth on are left out", PLUGINS, PLUGINS + 1);
+            snprintf(last->problem, sizeof last->problem,
+                     "FACULA_PLUGINS names more than %d plug-ins: those from the %dth on are left out", PLUGINS, PLUGINS + 1);
         }
         at += n + (at[n] == ':');
     }
@@ -98,5 +103,6 @@ void fai_plugins_add_problems(char *text, size_t n) {
     size_t used = strlen(text);
     for (int i = 0; i < atomic_load(&nplugins) && used < n; i++)
         if (plugins[i].problem[0])
-            used += (size_t)snprintf(text + used, n - used, ". The plug-in %.200s can't be used: %.400s", plugins[i].path, plugins[i].problem);
+            used += (size_t)snprintf(text + used, n - used, ". The plug-in %.200s can't be used: %.400s", plugins[i].path,
+                                     plugins[i].problem);
 }

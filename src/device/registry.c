@@ -112,9 +112,11 @@ static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
 static int add_plugin(const fa_backend *backend, char *why, size_t n) {
     int type = fai_type_add(backend->name), before = type ? atomic_load(&count_of[type]) : 0;
     if (!type || type == FA_DEVICE_CPU || before > 0) {
-        snprintf(why, n, !type ? "'%.60s' can't be a device's name: 1 to 15 letters, and at most %d names in all" :
-                 type == FA_DEVICE_CPU ? "the name '%.60s' is taken" : "the name '%.60s' is taken: there are devices of that name already",
-                 backend->name, FAI_TYPES - 1);
+        if (!type)
+            snprintf(why, n, "'%.60s' can't be a device's name: 1 to 15 letters, and at most %d names in all", backend->name,
+                     FAI_TYPES - 1);
+        else if (type == FA_DEVICE_CPU) snprintf(why, n, "the name '%.60s' is taken", backend->name);
+        else snprintf(why, n, "the name '%.60s' is taken: there are devices of that name already", backend->name);
         return 0;
     }
     add_devices(backend, NULL);
