@@ -290,7 +290,7 @@ const fa_backend *fa_plugin(void) {
     static const fa_backend npu = {
         sizeof npu, FA_BACKEND_ABI, "npu", "c", open_npus, close_npus, properties, error_text, allocate, release, memory_info, copy,
         fill, stream_create, stream_destroy, stream_wait, event_create, event_destroy, event_record, event_wait, stream_wait_event,
-        event_query, event_elapsed, build, unload, find, launch,
+        event_query, event_elapsed, build, unload, find, launch, NULL, NULL, /* no memory of the host that copies need not wait for */
     };
     return &npu;
 }

@@ -11,14 +11,16 @@ enum { PLUGINS = 8 };
 static fa_plugin_info plugins[PLUGINS];
 static atomic_int nplugins;
 
-/* What is missing in a backend, NULL if nothing is. The functions stand in a row, from open on. */
+/* What is missing in a backend, NULL if nothing is. The functions stand in a row, from open on; those of pinned memory may be
+ * left out. */
 static const char *missing_function(const fa_backend *backend) {
     static const char *const names[] = {
         "open", "close", "properties", "error_text", "allocate", "release", "memory_info", "copy", "fill", "stream_create",
         "stream_destroy", "stream_wait", "event_create", "event_destroy", "event_record", "event_wait", "stream_wait_event",
         "event_query", "event_elapsed", "build", "unload", "find", "launch"};
     const char *at = (const char *)backend + offsetof(fa_backend, open);
-    _Static_assert(sizeof names / sizeof names[0] * sizeof(void (*)(void)) == sizeof(fa_backend) - offsetof(fa_backend, open),
+    _Static_assert(sizeof names / sizeof names[0] * sizeof(void (*)(void)) ==
+                       offsetof(fa_backend, host_allocate) - offsetof(fa_backend, open),
                    "a name for each function of the contract");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         void (*function)(void);
