@@ -58,6 +58,13 @@ typedef struct fa_memory_block {
 /* Fills at most room entries, in the order of addresses; returns how many there are. */
 FA_API size_t fa_memory_blocks(fa_device device, fa_memory_block *out, size_t room);
 
+/* ---- Pinned memory of the host: blocks that the allocator has (in use or cached), and those in use ---- */
+typedef struct fa_pinned_stats { fa_memory_count allocations, allocated_bytes, active_requests, active_bytes; } fa_pinned_stats;
+FA_API void fa_pinned_get_stats(fa_pinned_stats *out);
+FA_API void fa_pinned_reset_peak(void);
+FA_API void fa_pinned_reset_accumulated(void);
+FA_API void fa_pinned_empty_cache(void); /* what no copy uses any more goes back to the driver */
+
 /* Memory that is nobody's tensor: its address on the device; 0 and an error if there is none. What it was given is given back by address. */
 FA_API uint64_t fa_memory_alloc(fa_device device, size_t bytes);
 FA_API bool fa_memory_free(fa_device device, uint64_t address);

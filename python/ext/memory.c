@@ -63,6 +63,51 @@ static PyObject *host_memory(PyObject *self, PyObject *unused)
     return Py_BuildValue("KK", (unsigned long long)use.bytes, (unsigned long long)use.blocks);
 }
 
+static void put_count(PyObject *dict, const char *name, const fa_memory_count *c)
+{
+    const uint64_t value[] = {c->current, c->peak, c->allocated, c->freed};
+    static const char *const part[] = {"current", "peak", "allocated", "freed"};
+    char full[64];
+    for (int i = 0; i < 4; i++) {
+        snprintf(full, sizeof full, "%s.%s", name, part[i]);
+        put(dict, full, (int64_t)value[i]);
+    }
+}
+
+/* {name: number} of the host's pinned memory. */
+static PyObject *pinned_stats(PyObject *self, PyObject *unused)
+{
+    fa_pinned_stats s;
+    PyObject *dict = PyDict_New();
+    (void)self, (void)unused;
+    if (!dict) return NULL;
+    fa_pinned_get_stats(&s);
+    put_count(dict, "allocations", &s.allocations);
+    put_count(dict, "allocated_bytes", &s.allocated_bytes);
+    put_count(dict, "active_requests", &s.active_requests);
+    put_count(dict, "active_bytes", &s.active_bytes);
+    put(dict, "num_host_alloc", (int64_t)s.allocations.allocated);
+    put(dict, "num_host_free", (int64_t)s.allocations.freed);
+    if (PyErr_Occurred()) Py_CLEAR(dict);
+    return dict;
+}
+
+/* pinned_reset(peaks): else what was ever allocated and freed. */
+static PyObject *pinned_reset(PyObject *self, PyObject *peaks)
+{
+    (void)self;
+    if (PyObject_IsTrue(peaks)) fa_pinned_reset_peak();
+    else fa_pinned_reset_accumulated();
+    Py_RETURN_NONE;
+}
+
+static PyObject *pinned_empty_cache(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    fa_pinned_empty_cache();
+    Py_RETURN_NONE;
+}
+
 static PyObject *reset_with(PyObject *device, void (*reset)(fa_device), const char *function)
 {
     fa_device d;
@@ -208,6 +253,9 @@ PyMethodDef fapy_memory_functions[] = {
     {"_mem_get_info", mem_get_info, METH_O, NULL},
     {"_memory_fraction", memory_fraction, METH_VARARGS, NULL},
     {"_memory_summary", memory_summary, METH_VARARGS, NULL},
+    {"_pinned_stats", pinned_stats, METH_NOARGS, NULL},
+    {"_pinned_reset", pinned_reset, METH_O, NULL},
+    {"_pinned_empty_cache", pinned_empty_cache, METH_NOARGS, NULL},
     {"_memory_explain", memory_explain, METH_O, NULL},
     {"_memory_blocks", memory_blocks, METH_O, NULL},
     {"_memory_alloc", memory_alloc, METH_VARARGS, NULL},

@@ -146,6 +146,25 @@ def make(kind, where):
         """The part of the device's memory that this process may take: 1.0 unless it was limited."""
         return _C._memory_fraction(where(device))
 
+    def host_memory_stats():
+        """All that is counted of the host's pinned memory, by name; empty where there is no device.
+
+        "allocated_bytes.current" is what the driver pinned, "active_bytes.current" what of it is in use. Times are not counted.
+        """
+        return OrderedDict(sorted(_C._pinned_stats().items())) if _C._device_is_available(_C.device(kind)) else OrderedDict()
+
+    def host_memory_stats_as_nested_dict():
+        """host_memory_stats as dicts in dicts: ["active_bytes"]["current"]."""
+        return _nested(host_memory_stats())
+
+    def reset_peak_host_memory_stats():
+        """The peaks of host_memory_stats start anew."""
+        _C._pinned_reset(True)
+
+    def reset_accumulated_host_memory_stats():
+        """What was ever pinned and given back counts from 0 again."""
+        _C._pinned_reset(False)
+
     def caching_allocator_alloc(size, device=None, stream=None):
         """Memory that is no tensor's: its address on the device. For other libraries' code; give it back by caching_allocator_delete."""
         there = where(device)

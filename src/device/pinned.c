@@ -22,6 +22,7 @@ typedef struct pinned {
 } pinned;
 
 static pinned *spare;
+static fa_pinned_stats stats; /* with the lock held */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken before a stream's */
 
 /* With the lock held: forgets the copies that are done. */
@@ -31,7 +32,29 @@ static bool is_idle(pinned *p) {
     return p->nuses == 0;
 }
 
+static void change(fa_memory_count *count, uint64_t amount, bool more) {
+    if (more) {
+        count->current += amount;
+        count->allocated += amount;
+        if (count->current > count->peak) count->peak = count->current;
+    } else {
+        count->current -= amount;
+        count->freed += amount;
+    }
+}
+
+static void count_block(const pinned *p, bool more) {
+    change(&stats.allocations, 1, more);
+    change(&stats.allocated_bytes, p->room, more);
+}
+
+static void count_use(const pinned *p, bool more) {
+    change(&stats.active_requests, 1, more);
+    change(&stats.active_bytes, p->room, more);
+}
+
 static void give_back(pinned *p) {
+    count_block(p, false);
     if (p->dev->backend->host_release) p->dev->backend->host_release(p->dev->ordinal, p->data);
     else fai_free_aligned(FAI_TAG_DATA, p->data, p->room);
     fai_free(FAI_TAG_OBJECT, p, sizeof *p);
@@ -55,6 +78,7 @@ static void released(void *context) {
     pthread_mutex_lock(&lock);
     p->next = spare;
     spare = p;
+    count_use(p, false);
     pthread_mutex_unlock(&lock);
     if (!fai_caches_on()) drop_spare();
 }
@@ -66,6 +90,7 @@ static pinned *take_spare(const fai_dev *dev, size_t room) {
         if ((*link)->room != room || (*link)->dev->backend != dev->backend || !is_idle(*link)) continue;
         found = *link;
         *link = found->next;
+        count_use(found, true);
         break;
     }
     pthread_mutex_unlock(&lock);
@@ -81,7 +106,13 @@ static pinned *new_pinned(fai_dev *dev, size_t room, const char *op) {
     p->room = room;
     const int code = dev->backend->host_allocate ? dev->backend->host_allocate(dev->ordinal, room, &p->data) : 0;
     if (!dev->backend->host_allocate) p->data = fai_alloc_aligned(FAI_TAG_DATA, room);
-    if (!code && p->data) return p;
+    if (!code && p->data) {
+        pthread_mutex_lock(&lock);
+        count_block(p, true);
+        count_use(p, true);
+        pthread_mutex_unlock(&lock);
+        return p;
+    }
     fai_free(FAI_TAG_OBJECT, p, sizeof *p);
     if (!code || code == FA_BACKEND_NO_MEMORY) return fai_fail_memory(op, room);
     fai_fail_backend(dev, code, op, "allocating pinned memory of the host");
@@ -100,6 +131,26 @@ fai_buffer *fai_buffer_pinned(fa_device device, size_t bytes, const char *op) {
     if (p && !b) released(p);
     return b;
 }
+
+void fa_pinned_get_stats(fa_pinned_stats *out) {
+    pthread_mutex_lock(&lock);
+    *out = stats;
+    pthread_mutex_unlock(&lock);
+}
+
+static void reset(bool peaks) {
+    fa_memory_count *const count[] = {&stats.allocations, &stats.allocated_bytes, &stats.active_requests, &stats.active_bytes};
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < 4; i++) {
+        if (peaks) count[i]->peak = count[i]->current;
+        else count[i]->allocated = count[i]->freed = 0;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void fa_pinned_reset_peak(void) { reset(true); }
+void fa_pinned_reset_accumulated(void) { reset(false); }
+void fa_pinned_empty_cache(void) { drop_spare(); }
 
 bool fai_buffer_is_pinned(const fai_buffer *b) { return b->release == released; }
 

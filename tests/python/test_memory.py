@@ -79,6 +79,27 @@ class Names(unittest.TestCase):
             except RuntimeError as e: assert "invalid device pointer" in str(e) and "caching_allocator_alloc" in str(e), e
             """, **SIM)
 
+    def test_pinned_memory(self):
+        run("""
+            assert torch.cuda.host_memory_stats()["allocations.current"] == 0
+            x = torch.ones(300).pin_memory()
+            s = torch.cuda.host_memory_stats()
+            assert list(s) == sorted(s) and s["num_host_alloc"] == s["allocations.current"] == s["active_requests.current"] == 1, s
+            assert s["allocated_bytes.current"] == s["active_bytes.peak"] == 2048, s # the next power of two
+            del x
+            s = torch.cuda.host_memory_stats_as_nested_dict()
+            assert s["active_bytes"]["current"] == 0 and s["allocated_bytes"]["current"] == 2048 and s["active_bytes"]["freed"] == 2048, s
+            torch.cuda.reset_peak_host_memory_stats(), torch.cuda.reset_accumulated_host_memory_stats()
+            s = torch.cuda.host_memory_stats()
+            assert s["active_bytes.peak"] == s["active_bytes.freed"] == s["num_host_alloc"] == 0 and s["allocated_bytes.peak"] == 2048, s
+            y = torch.ones(400).pin_memory() # the same block again
+            assert torch.cuda.host_memory_stats()["num_host_alloc"] == 0
+            del y
+            torch.accelerator.empty_host_cache()
+            s = torch.cuda.host_memory_stats()
+            assert s["allocated_bytes.current"] == 0 and s["num_host_free"] == 1, s
+            """, **SIM)
+
     def test_other_names_of_devices(self):
         run("""
             x = torch.ones(300, device="mps")

@@ -2,7 +2,7 @@
 from .. import _C
 from .._device_module import make as _make
 
-__all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache",
+__all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "empty_host_cache",
            "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
            "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize"]
 _made = {}
@@ -78,6 +78,11 @@ def synchronize(device=None, /):
 def empty_cache():
     """Gives cached memory that is not in use back."""
     _module()["empty_cache"]()
+
+
+def empty_host_cache():
+    """Gives pinned memory of the host that is not in use back to the driver."""
+    _C._pinned_empty_cache()
 
 
 def memory_allocated(device_index=None, /):
