@@ -149,7 +149,7 @@ class RoundTrips(unittest.TestCase):
             with open(path, "rb") as f:
                 f.seek(6)
                 self.assertEqual(torch.load(f), [1, 2])
-            with self.assertRaises(ValueError):  # a save that fails leaves the old file
+            with self.assertRaises((ValueError, RecursionError)):  # a save that fails leaves the old file (3.12 has a limit of its own)
                 torch.save([torch.ones(2), {"deep": self.deep(2000)}], path)
             with open(path, "rb") as f:
                 self.assertEqual(f.read(6), b"before")
