@@ -56,6 +56,35 @@ static inline void fa_inference_cleanup(const int *was) { (void)fa_set_inference
 #define FA_INFERENCE_MODE __attribute__((cleanup(fa_inference_cleanup), unused)) const int FA_JOIN(fa_inference_was_, __LINE__) = fa_set_inference_mode(true)
 #endif
 
+/* ---- Autocast: mixed precision ----
+ * While it is on for a type of device, products and convolutions there compute in float16 or bfloat16, and what needs the range or
+ * the digits (losses, norms, exp, sums) in float32, whatever their inputs are; docs/design.md tells how, src/ops/autocast.tab
+ * which. Gradients have the types of their parameters. Everything here is this thread's; only a device's type counts. */
+typedef struct fa_autocast_options {
+    size_t struct_size;
+    fa_dtype dtype;      /* FA_FLOAT16 or FA_BFLOAT16; not given: fa_autocast_dtype of the device */
+    bool enabled;        /* default true; false: off inside this scope */
+    bool cache_enabled;  /* default true: a weight is cast once for each outermost scope */
+} fa_autocast_options;
+typedef struct fa_autocast { int type; int dtype; bool enabled, cache_enabled; } fa_autocast; /* what a scope hides */
+/* Opens a scope; fa_autocast_close ends it. Where there is no such device, or the dtype can't be, it warns and is off. */
+FA_API fa_autocast fa_autocast_open(fa_device device, const fa_autocast_options *options);
+FA_API void fa_autocast_close(const fa_autocast *was);
+FA_API bool fa_is_autocast_enabled(fa_device device);
+FA_API bool fa_set_autocast_enabled(fa_device device, bool on);          /* outside scopes; returns what was */
+FA_API fa_dtype fa_autocast_dtype(fa_device device);                     /* default: bfloat16 on the CPU, else float16 */
+FA_API fa_dtype fa_set_autocast_dtype(fa_device device, fa_dtype dtype); /* returns what was */
+FA_API bool fa_is_autocast_cache_enabled(void);
+FA_API bool fa_set_autocast_cache_enabled(bool on);                      /* returns what was */
+FA_API void fa_clear_autocast_cache(void);
+#if defined(__GNUC__) && !defined(__cplusplus)
+#define FA_AUTOCAST_DEFAULTS .enabled = true, .cache_enabled = true
+/* FA_AUTOCAST_SCOPE(FA_CUDA(-1), .dtype = FA_BFLOAT16);  for the rest of the block. */
+#define FA_AUTOCAST_SCOPE(device, ...) \
+    __attribute__((cleanup(fa_autocast_close), unused)) const fa_autocast FA_JOIN(fa_autocast_was_, __LINE__) = \
+        fa_autocast_open((device), &FA_OPTIONS(fa_autocast_options, FA_AUTOCAST_DEFAULTS, __VA_ARGS__))
+#endif
+
 /* Hooks. The hook gets the gradient and returns it, another one, or NULL after an error (fa_error_set). Returns an id > 0. */
 typedef fa_tensor *(*fa_grad_hook)(fa_tensor *grad, void *data);
 FA_API int fa_register_hook(fa_tensor *t, fa_grad_hook hook, void *data, void (*release)(void *data));

@@ -125,7 +125,8 @@ typedef enum fa_code {
     FA_ERR_KEY,       /* a name is not there                         (KeyError)                      */
     FA_ERR_ATTRIBUTE, /* an object has no such part                  (AttributeError)                */
     FA_ERR_INTERRUPTED, /* the poll callback asked to stop           (KeyboardInterrupt)             */
-    FA_ERR_FOREIGN    /* a callback failed; its language has the details                             */
+    FA_ERR_FOREIGN,   /* a callback failed; its language has the details                             */
+    FA_ERR_ASSERTION  /* steps in the wrong order                    (AssertionError)                */
 } fa_code;
 
 typedef struct fa_error {

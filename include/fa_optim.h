@@ -194,6 +194,44 @@ FA_API double fa_last_lr(const fa_scheduler *scheduler); /* of the first group *
 FA_API int64_t fa_schedule_epoch(const fa_scheduler *scheduler);
 FA_API bool fa_schedule_resume(fa_scheduler *scheduler, int64_t epoch);
 
+/* ---- Gradient scaling: the other half of mixed precision with float16 ----
+ * The loss is multiplied by a scale before backward, so that small gradients do not vanish in float16; before the step gradients are
+ * divided by it again. A step whose gradients are not all finite is left out, and the scale becomes smaller; after growth_interval
+ * good steps in a row it grows.
+ *
+ *     fa_backward(fa_grad_scaler_scale(scaler, loss));
+ *     fa_grad_scaler_unscale(scaler, opt);           only where gradients are looked at or clipped before the step
+ *     fa_grad_scaler_step(scaler, opt);
+ *     fa_grad_scaler_update(scaler);                 once, after the steps of all optimizers
+ */
+typedef struct fa_grad_scaler fa_grad_scaler;
+typedef struct fa_grad_scaler_options {
+    size_t struct_size;
+    double init_scale, growth_factor, backoff_factor; /* 65536, 2, 0.5 */
+    int64_t growth_interval;                          /* 2000 */
+    bool enabled;                                     /* true; false: every call does what it would without a scaler */
+} fa_grad_scaler_options;
+#define FA_GRAD_SCALER_DEFAULTS .init_scale = 65536, .growth_factor = 2, .backoff_factor = 0.5, .growth_interval = 2000, .enabled = true
+FA_API fa_grad_scaler *fa_grad_scaler_with(const fa_grad_scaler_options *options); /* belongs to the scope */
+#ifndef __cplusplus
+#define fa_grad_scaler(...) fa_grad_scaler_with(&FA_OPTIONS(fa_grad_scaler_options, FA_GRAD_SCALER_DEFAULTS, __VA_ARGS__))
+#endif
+FA_API fa_tensor *fa_grad_scaler_scale(fa_grad_scaler *scaler, fa_tensor *loss);       /* loss * scale, recorded */
+FA_API bool fa_grad_scaler_unscale(fa_grad_scaler *scaler, fa_optimizer *optimizer);   /* gradients divided in place; waits for nothing */
+/* Unscales unless that was done, waits once to learn whether all gradients are finite, and steps if they are. True too where the
+ * step was left out: fa_grad_scaler_found_inf tells. */
+FA_API bool fa_grad_scaler_step(fa_grad_scaler *scaler, fa_optimizer *optimizer);
+FA_API bool fa_grad_scaler_found_inf(const fa_grad_scaler *scaler);                    /* of the last step */
+FA_API bool fa_grad_scaler_update(fa_grad_scaler *scaler);
+FA_API bool fa_grad_scaler_is_enabled(const fa_grad_scaler *scaler);
+/* What is saved and loaded with a training: the values, and the good steps in a row. */
+typedef struct fa_grad_scaler_state {
+    double scale, growth_factor, backoff_factor;
+    int64_t growth_interval, growth_tracker;
+} fa_grad_scaler_state;
+FA_API fa_grad_scaler_state fa_grad_scaler_get(const fa_grad_scaler *scaler);          /* scale 1 of one that is not enabled */
+FA_API bool fa_grad_scaler_set(fa_grad_scaler *scaler, const fa_grad_scaler_state *state);
+
 #ifdef __cplusplus
 }
 #endif

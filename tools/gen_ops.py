@@ -24,6 +24,7 @@ NODE_NAMES = {"linear": "Addmm", "gemm": "Mm", "to_device": "ToCopy", "to_dtype"
               "bce_logits_element": "BinaryCrossEntropyWithLogits",
               "max_pool2d_backward": "MaxPool2DWithIndicesBackward", "linear_relu": "Relu",
               "add_alpha": "Add", "sub_alpha": "Sub", "div_floor": "Div", "div_trunc": "Div", "round_scaled": "Round", "index_fill_scalar": "IndexFill"}
+CASTS = {"-": "NONE", "lower": "LOWER", "float32": "FLOAT32", "widest": "WIDEST", "own": "OWN", "refuse": "REFUSE"}  # autocast.tab
 HELPERS = {"inverse": "fai_inverse_dims", "dims_of": "fai_dims_of", "channels_of": "fai_channel_dims"}  # give shapes
 OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 
@@ -57,6 +58,7 @@ class Op:
         self.has_options = any(a.default for a in self.args)
         self.tensors = [a for a in self.args if a.type in ("tensor", "tensor?")]
         self.types = types
+        self.casts = None  # its line of autocast.tab
         self.kept, self.custom, self.backward = [], None, {}
         if self.kind not in ("view", "op", "composite"):
             raise RowError(f"{self.at}: kind {self.kind!r}: view, op or composite")
@@ -83,6 +85,11 @@ class Op:
 
     def arg(self, name):
         return next(a for a in self.args if a.name == name)
+
+    @property
+    def own_name(self):
+        """Where it is computed: behind the door of autocast, if it has one."""
+        return f"fai_plain_{self.name}" if self.casts else self.c_name
 
     @property
     def params(self):
@@ -266,8 +273,8 @@ def reduction_backward(op, ops):
         op.reduction = row_graph(expr)
 
 
-def declaration(op):
-    return f"fa_tensor *{op.c_name}({', '.join(a.declare() for a in op.public)})"
+def declaration(op, name=None):
+    return f"fa_tensor *{name or op.c_name}({', '.join(a.declare() for a in op.public)})"
 
 
 def options_struct(op):
@@ -318,7 +325,7 @@ def function_code(op):
     """The public function of an op or view: checks, forward, record."""
     second = [a for a in op.args if a.type in ("hidden", "out")]
     calls = ", ".join(f"&{a.name}_result" if a in second else a.call() for a in op.args)
-    out = [f"{declaration(op)}\n{{\n"]
+    out = [f"{'static ' if op.casts else ''}{declaration(op, op.own_name)}\n{{\n"]
     out += [f"    fa_tensor *{a.name}_result = NULL;\n" for a in second]
     checked = [a for a in op.tensors]
     lists = [a for a in op.args if a.type == "tensors"]
@@ -339,6 +346,30 @@ def function_code(op):
         out.append(f"    fai_mark_view(r, {op.tensors[0].name});\n")
     out += [f"    if ({a.name}) *{a.name} = {a.name}_result;\n" for a in second if a.type == "out"]
     out.append("    return r;\n}\n")
+    return "".join(out)
+
+
+def casts_code(casts):
+    return "FAI_CASTS(" + ", ".join(f"FAI_CAST_{CASTS[c]}" for c in casts) + ")"
+
+
+def door_code(op):
+    """The public function of an op that autocast.tab names."""
+    if any(a.type == "out" for a in op.args) and set(op.casts) - {"-", "own"}:
+        raise RowError(f"{op.at}: {op.name} has a second result, which autocast can't hand through: only 'own' goes")
+    out = [f"{declaration(op)}\n{{\n"]
+    lists = [a for a in op.public if a.type == "tensors"]
+    calls = {a.name: a.call() for a in op.public}
+    plain = f"{op.own_name}({', '.join(calls.values())})"
+    out.append(f"    if (FAI_LIKELY(!fai_tls.autocast)) return {plain};\n    fai_casting c;\n")
+    if lists and op.tensors == []:
+        a = lists[0].name
+        begin = f"fai_cast_begin_list(&c, \"{op.name}\", {casts_code(op.casts)}, &{a}, n{a})"
+    else:
+        out.append(f"    fa_tensor *cast[] = {{{', '.join(a.name for a in op.tensors)}}};\n")
+        begin = f"fai_cast_begin(&c, \"{op.name}\", {casts_code(op.casts)}, cast, {len(op.tensors)})"
+        calls.update({a.name: f"cast[{i}]" for i, a in enumerate(op.tensors)})
+    out.append(f"    const bool fine = {begin};\n    return fai_cast_end(&c, fine ? {op.own_name}({', '.join(calls.values())}) : NULL);\n}}\n")
     return "".join(out)
 
 
@@ -475,6 +506,8 @@ def internal_header(ops):
     for op in ops:
         if op.has_options:
             out.append(declaration(op) + ";\n")
+        if op.casts and op.kind == "composite":
+            out.append(declaration(op, op.own_name) + ";\n")
         if op.kind != "composite" and not hasattr(op, "row"):
             out.append(forward_declaration(op))
         if op.custom or op.backward or hasattr(op, "reduction"):
@@ -484,7 +517,7 @@ def internal_header(ops):
 
 
 def source(elementwise, ops):
-    out = [HEAD, "#include \"autograd/autograd.h\"\n#include \"autograd/generated.h\"\n\n"]
+    out = [HEAD, "#include \"autograd/autocast.h\"\n#include \"autograd/generated.h\"\n\n"]
     table = []
     for row in elementwise:
         functions, entry = elementwise_table(row)
@@ -492,6 +525,8 @@ def source(elementwise, ops):
         table.append(entry)
     out.append(reduction_table(ops))
     out.append("const fai_row_api fai_row_apis[FAI_ROW_COUNT] = {\n" + "".join(table) + "};\n\n")
+    out.append("const uint8_t fai_row_casts[FAI_ROW_COUNT] = {\n" +
+               "".join(f"    [FAI_ROW_{r.name}] = {casts_code(r.casts)},\n" for r in elementwise if r.casts) + "};\n\n")
     for row in elementwise:
         # the macros of the same name would expand their own definition
         out += [f"#undef {n}\n" for n, _, a, _ in elementwise_declarations(row) if a[-1][0] == "="]
@@ -501,6 +536,8 @@ def source(elementwise, ops):
     for op in ops:
         if op.kind != "composite":
             out.append(backward_code(op) + function_code(op))
+        if op.casts:
+            out.append(door_code(op))
         if op.has_options:
             out.append(options_code(op))
     return "\n".join(out)
@@ -552,6 +589,11 @@ def main():
     ops += [Op(r, None) for r in rows.read_table(os.path.join(a.tables, "tensor.tab"), TENSOR)]
     known = {r.name: r for r in elementwise}
     known.update({op.name: op for op in ops})
+    for line in rows.read_table(os.path.join(a.tables, "autocast.tab"), ["op", "cpu", "other"]):
+        casts = line["cpu"], line["other"]
+        if line["op"] not in known or set(casts) - set(CASTS):
+            raise RowError(f"{line['at']}: an operator of the other tables and {', '.join(CASTS)} are known")
+        known[line["op"]].casts = casts
     for op in ops:
         reduction_backward(op, known) if hasattr(op, "row") else op.parse_backward(known)
     write(os.path.join(a.out, "include", "fa_ops.h"), header(elementwise, ops))

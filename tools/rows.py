@@ -39,7 +39,7 @@ class Elementwise:
     """One row of elementwise.tab, parsed."""
 
     def __init__(self, row):
-        self.at, self.name, self.doc = row["at"], row["name"], row["doc"]
+        self.at, self.name, self.doc, self.casts = row["at"], row["name"], row["doc"], None
         operands, _, params = row["args"].partition(";")
         self.args = [a.strip() for a in operands.split(",")]
         self.params = [(n.strip(), float(v)) for n, v in (p.split("=") for p in params.split(",") if p.strip())]

@@ -110,6 +110,7 @@ static PyObject *class_of(fa_code code)
     case FA_ERR_UNSUPPORTED: return PyExc_NotImplementedError;
     case FA_ERR_KEY: return PyExc_KeyError;
     case FA_ERR_ATTRIBUTE: return PyExc_AttributeError;
+    case FA_ERR_ASSERTION: return PyExc_AssertionError;
     case FA_ERR_INTERRUPTED: return PyExc_KeyboardInterrupt;
     default: return PyExc_RuntimeError;
     }

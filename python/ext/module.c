@@ -45,7 +45,7 @@ static int set_up(PyObject *module)
            fapy_tensor_set_up(module) && fapy_autograd_set_up(module) && fapy_nn_set_up(module) && fapy_optim_set_up(module) && fapy_streams_set_up(module) &&
            add_functions(module, fapy_functions) && add_functions(module, fapy_create_functions) && add_functions(module, fapy_autograd_functions) &&
            add_functions(module, fapy_array_functions) && add_functions(module, fapy_serialize_functions) && add_functions(module, fapy_system_functions) &&
-           add_functions(module, fapy_memory_functions) && add_functional(module) &&
+           add_functions(module, fapy_memory_functions) && add_functions(module, fapy_amp_functions) && add_functional(module) &&
            !PyModule_AddStringConstant(module, "_names", fapy_names) && !PyModule_AddStringConstant(module, "__version__", fa_version()) ? 0 : -1;
 }
 

@@ -25,7 +25,7 @@ fa_tensor *fai_glu(fa_tensor *x, int64_t dim) {
     return fa_keep(fa_cast(fa_mul(fa_slice(wide, at, 0, half, 1), gate), (fa_dtype)x->dtype));
 }
 
-fa_tensor *fa_prelu(fa_tensor *x, fa_tensor *weight) {
+fa_tensor *fai_plain_prelu(fa_tensor *x, fa_tensor *weight) {
     const char *op = "prelu";
     FAI_CALLED(op);
     if (!fai_begin2(op, "x", x, "weight", weight)) return NULL;
@@ -48,13 +48,13 @@ fa_tensor *fa_prelu(fa_tensor *x, fa_tensor *weight) {
     return fa_keep(fa_prelu_element(x, fa_reshape(weight, along)));
 }
 
-fa_tensor *fa_softmin(fa_tensor *x, int64_t dim) {
+fa_tensor *fai_plain_softmin(fa_tensor *x, int64_t dim) {
     FAI_CALLED("softmin");
     FA_SCOPE;
     return fai_begin1("softmin", "x", x) ? fa_keep(fa_softmax(fa_neg(x), dim)) : NULL;
 }
 
-fa_tensor *fai_bilinear(fa_tensor *x1, fa_tensor *x2, fa_tensor *weight, fa_tensor *bias) {
+fa_tensor *fai_plain_bilinear(fa_tensor *x1, fa_tensor *x2, fa_tensor *weight, fa_tensor *bias) {
     const char *op = "bilinear", *const names[] = {"x1", "x2", "weight", "bias"};
     FAI_CALLED(op);
     if (!fai_op_begin(op, 4, names, (fa_tensor *const[]){x1, x2, weight, bias}, 8)) return NULL;

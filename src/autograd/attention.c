@@ -172,7 +172,7 @@ static bool mask_expands(const fa_tensor *mask, fa_shape lead, int64_t l, int64_
     return same || fai_fail(FA_ERR_RUNTIME, OP, "attn_mask of shape %s does not expand to the scores' %s", found, needed);
 }
 
-fa_tensor *fai_scaled_dot_product_attention(fa_tensor *query, fa_tensor *key, fa_tensor *value, fa_tensor *attn_mask,
+fa_tensor *fai_plain_scaled_dot_product_attention(fa_tensor *query, fa_tensor *key, fa_tensor *value, fa_tensor *attn_mask,
                                             double dropout_p, bool is_causal, double scale, bool enable_gqa) {
     static const char *const names[] = {"query", "key", "value", "attn_mask"};
     FAI_CALLED(OP);

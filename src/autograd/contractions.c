@@ -52,7 +52,7 @@ static fa_tensor *as_matrix(fa_tensor *x, const int *at, int n, bool contracted_
     return fa_reshape(fa_permute(x, order), contracted_last ? FA_SHAPE(outer, inner) : FA_SHAPE(inner, outer));
 }
 
-fa_tensor *fa_tensordot(fa_tensor *a, fa_tensor *b, fa_shape dims_a, fa_shape dims_b) {
+fa_tensor *fai_plain_tensordot(fa_tensor *a, fa_tensor *b, fa_shape dims_a, fa_shape dims_b) {
     int at_a[FA_MAX_DIMS], at_b[FA_MAX_DIMS];
     if (!check_contracted(a, b, dims_a, dims_b, at_a, at_b)) return NULL;
     FAI_CALLED("tensordot");
@@ -98,14 +98,14 @@ static bool check_batches(const char *op, fa_tensor *input, fa_tensor *a, fa_ten
                     (long long)a->size[0], (long long)a->size[2], (long long)b->size[0], (long long)b->size[1]);
 }
 
-fa_tensor *fai_baddbmm(fa_tensor *input, fa_tensor *batch1, fa_tensor *batch2, double beta, double alpha) {
+fa_tensor *fai_plain_baddbmm(fa_tensor *input, fa_tensor *batch1, fa_tensor *batch2, double beta, double alpha) {
     if (!check_batches("baddbmm", input, batch1, batch2)) return NULL;
     FAI_CALLED("baddbmm");
     FA_SCOPE;
     return fa_keep(with_input(input, fa_bmm(fai_widened(batch1), fai_widened(batch2)), beta, alpha));
 }
 
-fa_tensor *fai_addbmm(fa_tensor *input, fa_tensor *batch1, fa_tensor *batch2, double beta, double alpha) {
+fa_tensor *fai_plain_addbmm(fa_tensor *input, fa_tensor *batch1, fa_tensor *batch2, double beta, double alpha) {
     if (!check_batches("addbmm", input, batch1, batch2)) return NULL;
     FAI_CALLED("addbmm");
     FA_SCOPE;
@@ -115,7 +115,7 @@ fa_tensor *fai_addbmm(fa_tensor *input, fa_tensor *batch1, fa_tensor *batch2, do
     return fa_keep(with_input(input, product, beta, alpha));
 }
 
-fa_tensor *fai_addmv(fa_tensor *input, fa_tensor *mat, fa_tensor *vec, double beta, double alpha) {
+fa_tensor *fai_plain_addmv(fa_tensor *input, fa_tensor *mat, fa_tensor *vec, double beta, double alpha) {
     static const char *const names[] = {"input", "mat", "vec"};
     if (!fai_op_begin("addmv", 3, names, (fa_tensor *const[]){input, mat, vec}, 0)) return NULL;
     if (mat->ndim != 2 || vec->ndim != 1 || input->ndim > 1)
@@ -129,7 +129,7 @@ fa_tensor *fai_addmv(fa_tensor *input, fa_tensor *mat, fa_tensor *vec, double be
     return fa_keep(with_input(input, fa_mv(fai_widened(mat), fai_widened(vec)), beta, alpha));
 }
 
-fa_tensor *fai_addr(fa_tensor *input, fa_tensor *vec1, fa_tensor *vec2, double beta, double alpha) {
+fa_tensor *fai_plain_addr(fa_tensor *input, fa_tensor *vec1, fa_tensor *vec2, double beta, double alpha) {
     static const char *const names[] = {"input", "vec1", "vec2"};
     if (!fai_op_begin("addr", 3, names, (fa_tensor *const[]){input, vec1, vec2}, 0)) return NULL;
     if (vec1->ndim != 1) return fai_fail(FA_ERR_RUNTIME, "addr", "addr: Expected 1-D argument vec1, but got %d-D", vec1->ndim);
@@ -142,7 +142,7 @@ fa_tensor *fai_addr(fa_tensor *input, fa_tensor *vec1, fa_tensor *vec2, double b
 /* ---- kron and cross ---- */
 
 /* a [m, n] and b [p, q] as [m, 1, n, 1] times [1, p, 1, q]: [m p, n q]. */
-fa_tensor *fa_kron(fa_tensor *a, fa_tensor *b) {
+fa_tensor *fai_plain_kron(fa_tensor *a, fa_tensor *b) {
     if (!fai_begin2("kron", "a", a, "b", b)) return NULL;
     const int n = a->ndim > b->ndim ? a->ndim : b->ndim;
     if (2 * n > FA_MAX_DIMS)
@@ -159,7 +159,7 @@ fa_tensor *fa_kron(fa_tensor *a, fa_tensor *b) {
     return fa_keep(fa_reshape(fa_mul(fa_reshape(a, of_a), fa_reshape(b, of_b)), shape));
 }
 
-fa_tensor *fa_cross(fa_tensor *a, fa_tensor *b, int64_t dim) {
+fa_tensor *fai_plain_cross(fa_tensor *a, fa_tensor *b, int64_t dim) {
     const char *op = "cross";
     int at, of_b;
     if (!fai_begin2(op, "a", a, "b", b)) return NULL;
@@ -180,14 +180,14 @@ fa_tensor *fa_cross(fa_tensor *a, fa_tensor *b, int64_t dim) {
 
 /* ---- distances ---- */
 
-fa_tensor *fa_dist(fa_tensor *a, fa_tensor *b, double p) {
+fa_tensor *fai_plain_dist(fa_tensor *a, fa_tensor *b, double p) {
     if (!fai_begin2("dist", "a", a, "b", b)) return NULL;
     FAI_CALLED("dist");
     FA_SCOPE;
     return fa_keep(fa_norm(fa_sub(a, b), p));
 }
 
-fa_tensor *fai_pairwise_distance(fa_tensor *a, fa_tensor *b, double p, double eps, bool keepdim) {
+fa_tensor *fai_plain_pairwise_distance(fa_tensor *a, fa_tensor *b, double p, double eps, bool keepdim) {
     if (!fai_begin2("pairwise_distance", "a", a, "b", b)) return NULL;
     FAI_CALLED("pairwise_distance");
     FA_SCOPE;
@@ -199,7 +199,7 @@ static fa_tensor *with_length_one(fa_tensor *x, int dim, double eps) {
     return fa_div(x, fa_clamp_min(fa_norm_dims(x, 2, FA_DIMS(dim), true), eps));
 }
 
-fa_tensor *fai_cosine_similarity(fa_tensor *a, fa_tensor *b, int64_t dim, double eps) {
+fa_tensor *fai_plain_cosine_similarity(fa_tensor *a, fa_tensor *b, int64_t dim, double eps) {
     const char *op = "cosine_similarity";
     fa_shape shape = {0};
     int at, ndim;
@@ -250,7 +250,7 @@ static fa_tensor *euclidean(fa_tensor *a, fa_tensor *b) {
     return fai_choose(apart, fa_sqrt(fai_choose(apart, square, 1)), 0);
 }
 
-fa_tensor *fai_cdist(fa_tensor *a, fa_tensor *b, double p) {
+fa_tensor *fai_plain_cdist(fa_tensor *a, fa_tensor *b, double p) {
     enum { MANY = 25 };
     if (!check_cdist(a, b, p)) return NULL;
     FAI_CALLED("cdist");

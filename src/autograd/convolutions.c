@@ -129,7 +129,7 @@ static bool begin(const geometry *g, fa_tensor *x, fa_tensor *weight, fa_tensor 
 
 /* ---- one dimension ---- */
 
-fa_tensor *fai_conv1d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding, fa_shape dilation,
+fa_tensor *fai_plain_conv1d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding, fa_shape dilation,
                       int64_t groups) {
     FAI_CALLED("conv1d");
     geometry g = {.op = "conv1d", .sides = 1};
@@ -153,7 +153,7 @@ static fa_tensor *depth_windows(const geometry *g, fa_tensor *x, int64_t depth) 
     return fa_permute(x, FA_DIMS(0, 2, 1, 5, 3, 4));
 }
 
-fa_tensor *fai_conv3d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding, fa_shape dilation,
+fa_tensor *fai_plain_conv3d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding, fa_shape dilation,
                       int64_t groups) {
     FAI_CALLED("conv3d");
     geometry g = {.op = "conv3d", .sides = 3};
@@ -177,7 +177,7 @@ fa_tensor *fai_conv3d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape
 
 /* ---- the size of x kept ---- */
 
-fa_tensor *fai_conv_same(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape dilation, int64_t groups) {
+fa_tensor *fai_plain_conv_same(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape dilation, int64_t groups) {
     static const char *const ops[] = {"conv1d", "conv2d", "conv3d"};
     if (!fai_begin2("conv_same", "x", x, "weight", weight)) return NULL;
     const int sides = weight->ndim - 2;
@@ -299,17 +299,17 @@ static fa_tensor *transposed(const char *op, int sides, fa_tensor *x, fa_tensor 
     return fa_keep(fa_cast(r, type));
 }
 
-fa_tensor *fai_conv_transpose1d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding,
+fa_tensor *fai_plain_conv_transpose1d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding,
                                 fa_shape output_padding, int64_t groups, fa_shape dilation) {
     return transposed("conv_transpose1d", 1, x, weight, bias, stride, padding, output_padding, groups, dilation);
 }
 
-fa_tensor *fai_conv_transpose2d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding,
+fa_tensor *fai_plain_conv_transpose2d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding,
                                 fa_shape output_padding, int64_t groups, fa_shape dilation) {
     return transposed("conv_transpose2d", 2, x, weight, bias, stride, padding, output_padding, groups, dilation);
 }
 
-fa_tensor *fai_conv_transpose3d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding,
+fa_tensor *fai_plain_conv_transpose3d(fa_tensor *x, fa_tensor *weight, fa_tensor *bias, fa_shape stride, fa_shape padding,
                                 fa_shape output_padding, int64_t groups, fa_shape dilation) {
     return transposed("conv_transpose3d", 3, x, weight, bias, stride, padding, output_padding, groups, dilation);
 }

@@ -507,14 +507,16 @@ static bool run(task *t, fa_tensor *const *roots, fa_tensor *const *gradients, i
 {
     const bool was_off = fai_tls.grad_off, was_inference = fai_tls.inference;
     fai_backwards++;
+    const uint16_t autocast = fai_tls.autocast;
     t->inputs = inputs;
     bool ok = set_targets(t, inputs, ninputs) && (!t->pruned || search_below(t, ninputs));
     fai_tls.grad_off = !t->create_graph;
     fai_tls.inference = false;
+    fai_tls.autocast = 0; /* derivatives have the types that forward gave them */
     for (int i = 0; ok && i < nroots; i++) ok = start(t, roots[i], gradients ? gradients[i] : NULL, i);
     ok = ok && drain(t);
     if (!ok && t->nsides) join_sides(t);
-    fai_tls.grad_off = was_off, fai_tls.inference = was_inference;
+    fai_tls.grad_off = was_off, fai_tls.inference = was_inference, fai_tls.autocast = autocast;
     clean_up(t);
     return ok;
 }

@@ -60,15 +60,15 @@ static fa_tensor *distance_loss(const char *op, int row, fa_tensor *x, fa_tensor
     return reduced_row(row, x, target, number, reduction);
 }
 
-fa_tensor *fai_mse_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
+fa_tensor *fai_plain_mse_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
     return distance_loss("mse_loss", FAI_ROW_mse_element, x, target, reduction, NULL);
 }
 
-fa_tensor *fai_l1_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
+fa_tensor *fai_plain_l1_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
     return distance_loss("l1_loss", FAI_ROW_l1_element, x, target, reduction, NULL);
 }
 
-fa_tensor *fai_smooth_l1_loss(fa_tensor *x, fa_tensor *target, const char *reduction, double beta) {
+fa_tensor *fai_plain_smooth_l1_loss(fa_tensor *x, fa_tensor *target, const char *reduction, double beta) {
     if (!(beta >= 0))
         return fai_fail(FA_ERR_RUNTIME, "smooth_l1_loss", "smooth_l1_loss does not support negative values for beta. Found %g.",
                         beta);
@@ -76,7 +76,7 @@ fa_tensor *fai_smooth_l1_loss(fa_tensor *x, fa_tensor *target, const char *reduc
     return distance_loss("smooth_l1_loss", FAI_ROW_smooth_l1_element, x, target, reduction, &beta);
 }
 
-fa_tensor *fai_huber_loss(fa_tensor *x, fa_tensor *target, const char *reduction, double delta) {
+fa_tensor *fai_plain_huber_loss(fa_tensor *x, fa_tensor *target, const char *reduction, double delta) {
     if (!(delta > 0))
         return fai_fail(FA_ERR_RUNTIME, "huber_loss", "huber_loss does not support non-positive values for delta. Found %g.",
                         delta);
@@ -115,7 +115,7 @@ static bool check_bce(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const 
     return check_probabilities("input", x) && check_probabilities("target", target);
 }
 
-fa_tensor *fai_bce_loss(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const char *reduction) {
+fa_tensor *fai_plain_bce_loss(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const char *reduction) {
     if (!check_bce(x, target, weight, reduction)) return NULL;
     if (!weight) return reduced_row(FAI_ROW_bce_element, x, target, NULL, reduction);
     FA_SCOPE;
@@ -131,7 +131,7 @@ static fa_tensor *weighted_logits(fa_tensor *x, fa_tensor *y, fa_tensor *pos_wei
     return fa_sub(fa_mul(rest, x), fa_mul(factor, fa_log_sigmoid(x)));
 }
 
-fa_tensor *fai_bce_with_logits_loss(fa_tensor *x, fa_tensor *target, fa_tensor *weight, fa_tensor *pos_weight,
+fa_tensor *fai_plain_bce_with_logits_loss(fa_tensor *x, fa_tensor *target, fa_tensor *weight, fa_tensor *pos_weight,
                                     const char *reduction) {
     const char *op = "bce_with_logits_loss", *const names[] = {"x", "target", "weight", "pos_weight"};
     char found[200], expected[200];
@@ -150,7 +150,7 @@ fa_tensor *fai_bce_with_logits_loss(fa_tensor *x, fa_tensor *target, fa_tensor *
 
 /* ---- Kullback-Leibler ---- */
 
-fa_tensor *fai_kl_div_loss(fa_tensor *x, fa_tensor *target, const char *reduction, bool log_target) {
+fa_tensor *fai_plain_kl_div_loss(fa_tensor *x, fa_tensor *target, const char *reduction, bool log_target) {
     const char *op = "kl_div_loss";
     const bool batch = reduction && !strcmp(reduction, "batchmean");
     if (!begin_loss(op, x, target, batch ? "sum" : reduction)) return NULL;
@@ -268,7 +268,7 @@ static fa_tensor *spread_loss(fa_tensor *log_p, fa_tensor *target, fa_tensor *we
     return fa_div(fa_sum(loss), fa_sum(share));
 }
 
-fa_tensor *fai_cross_entropy(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const char *reduction, int64_t ignore_index,
+fa_tensor *fai_plain_cross_entropy(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const char *reduction, int64_t ignore_index,
                              double label_smoothing) {
     FAI_CALLED("cross_entropy");
     if (!check_cross_entropy(x, target, weight, reduction, label_smoothing)) return NULL;

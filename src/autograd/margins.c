@@ -42,7 +42,7 @@ static fa_tensor *where_is_not(fa_tensor *target, double n, fa_tensor *x) {
 
 /* ---- distances ---- */
 
-fa_tensor *fai_triplet_margin_loss(fa_tensor *anchor, fa_tensor *positive, fa_tensor *negative, double margin, double p,
+fa_tensor *fai_plain_triplet_margin_loss(fa_tensor *anchor, fa_tensor *positive, fa_tensor *negative, double margin, double p,
                                    double eps, bool swap, const char *reduction) {
     static const char *const op = "triplet_margin_loss", *const names[] = {"anchor", "positive", "negative"};
     FAI_CALLED(op);
@@ -64,7 +64,7 @@ fa_tensor *fai_triplet_margin_loss(fa_tensor *anchor, fa_tensor *positive, fa_te
     return fa_keep(finished(above(fa_sub(fai_add_number(near, margin), far), 0), reduction, type));
 }
 
-fa_tensor *fai_cosine_embedding_loss(fa_tensor *x1, fa_tensor *x2, fa_tensor *target, double margin, const char *reduction) {
+fa_tensor *fai_plain_cosine_embedding_loss(fa_tensor *x1, fa_tensor *x2, fa_tensor *target, double margin, const char *reduction) {
     static const char *const op = "cosine_embedding_loss", *const names[] = {"x1", "x2", "target"};
     FAI_CALLED(op);
     if (!begin(op, 3, names, (fa_tensor *const[]){x1, x2, target}, 0, reduction)) return NULL;
@@ -89,7 +89,7 @@ fa_tensor *fai_cosine_embedding_loss(fa_tensor *x1, fa_tensor *x2, fa_tensor *ta
 
 /* ---- scores ---- */
 
-fa_tensor *fai_margin_ranking_loss(fa_tensor *x1, fa_tensor *x2, fa_tensor *target, double margin, const char *reduction) {
+fa_tensor *fai_plain_margin_ranking_loss(fa_tensor *x1, fa_tensor *x2, fa_tensor *target, double margin, const char *reduction) {
     static const char *const op = "margin_ranking_loss", *const names[] = {"x1", "x2", "target"};
     FAI_CALLED(op);
     if (!begin(op, 3, names, (fa_tensor *const[]){x1, x2, target}, 0, reduction)) return NULL;
@@ -104,7 +104,7 @@ fa_tensor *fai_margin_ranking_loss(fa_tensor *x1, fa_tensor *x2, fa_tensor *targ
     return fa_keep(finished(above(fai_add_number(fa_mul(fa_neg(target), fa_sub(x1, x2)), margin), 0), reduction, type));
 }
 
-fa_tensor *fai_hinge_embedding_loss(fa_tensor *x, fa_tensor *target, double margin, const char *reduction) {
+fa_tensor *fai_plain_hinge_embedding_loss(fa_tensor *x, fa_tensor *target, double margin, const char *reduction) {
     static const char *const op = "hinge_embedding_loss", *const names[] = {"x", "target"};
     FAI_CALLED(op);
     if (!begin(op, 2, names, (fa_tensor *const[]){x, target}, 0, reduction)) return NULL;
@@ -115,7 +115,7 @@ fa_tensor *fai_hinge_embedding_loss(fa_tensor *x, fa_tensor *target, double marg
     return fa_keep(finished(loss, reduction, type));
 }
 
-fa_tensor *fai_soft_margin_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
+fa_tensor *fai_plain_soft_margin_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
     static const char *const op = "soft_margin_loss", *const names[] = {"x", "target"};
     FAI_CALLED(op);
     if (!begin(op, 2, names, (fa_tensor *const[]){x, target}, 0, reduction)) return NULL;
@@ -141,7 +141,7 @@ static bool classes_fit(const char *op, const fa_tensor *x, const fa_tensor *tar
         shape, target_ndim ? "the same shape" : "a class for each row", fa_dtype_name((fa_dtype)target->dtype), found);
 }
 
-fa_tensor *fai_multi_margin_loss(fa_tensor *x, fa_tensor *target, int64_t p, double margin, fa_tensor *weight,
+fa_tensor *fai_plain_multi_margin_loss(fa_tensor *x, fa_tensor *target, int64_t p, double margin, fa_tensor *weight,
                                  const char *reduction) {
     static const char *const op = "multi_margin_loss", *const names[] = {"x", "target", "weight"};
     FAI_CALLED(op);
@@ -164,7 +164,7 @@ fa_tensor *fai_multi_margin_loss(fa_tensor *x, fa_tensor *target, int64_t p, dou
     return fa_keep(finished(x->ndim == 1 ? fa_squeeze_dim(loss, 0) : loss, reduction, type));
 }
 
-fa_tensor *fai_multilabel_margin_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
+fa_tensor *fai_plain_multilabel_margin_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
     static const char *const op = "multilabel_margin_loss", *const names[] = {"x", "target"};
     FAI_CALLED(op);
     if (!begin(op, 2, names, (fa_tensor *const[]){x, target}, 0, reduction) || !classes_fit(op, x, target, 1)) return NULL;
@@ -202,7 +202,7 @@ fa_tensor *fai_multilabel_soft_margin_loss(fa_tensor *x, fa_tensor *target, fa_t
 
 /* ---- likelihoods ---- */
 
-fa_tensor *fai_poisson_nll_loss(fa_tensor *x, fa_tensor *target, bool log_input, bool full, double eps, const char *reduction) {
+fa_tensor *fai_plain_poisson_nll_loss(fa_tensor *x, fa_tensor *target, bool log_input, bool full, double eps, const char *reduction) {
     static const char *const op = "poisson_nll_loss", *const names[] = {"x", "target"};
     FAI_CALLED(op);
     if (!begin(op, 2, names, (fa_tensor *const[]){x, target}, 0, reduction)) return NULL;

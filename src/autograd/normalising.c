@@ -34,7 +34,7 @@ static bool channels_fit(const char *op, const char *name, const fa_tensor *t, c
 
 /* ---- groups of channels ---- */
 
-fa_tensor *fai_group_norm(fa_tensor *x, int64_t groups, fa_tensor *weight, fa_tensor *bias, double eps) {
+fa_tensor *fai_plain_group_norm(fa_tensor *x, int64_t groups, fa_tensor *weight, fa_tensor *bias, double eps) {
     const char *op = "group_norm", *const names[] = {"x", "weight", "bias"};
     char shape[160];
     FAI_CALLED(op);
@@ -79,7 +79,7 @@ static fa_tensor *moved(fa_tensor *running, fa_tensor *of_images, double momentu
     return fa_add(fai_multiply(running, 1 - momentum), fai_multiply(mean, momentum));
 }
 
-fa_tensor *fai_instance_norm(fa_tensor *x, fa_tensor *running_mean, fa_tensor *running_var, fa_tensor *weight, fa_tensor *bias,
+fa_tensor *fai_plain_instance_norm(fa_tensor *x, fa_tensor *running_mean, fa_tensor *running_var, fa_tensor *weight, fa_tensor *bias,
                              bool use_input_stats, double momentum, double eps) {
     const char *op = "instance_norm", *const names[] = {"x", "running_mean", "running_var", "weight", "bias"};
     FAI_CALLED(op);
@@ -108,7 +108,7 @@ fa_tensor *fai_instance_norm(fa_tensor *x, fa_tensor *running_mean, fa_tensor *r
 
 static double machine_epsilon(int dtype) { return dtype == FA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON; }
 
-fa_tensor *fai_rms_norm(fa_tensor *x, fa_shape shape, fa_tensor *weight, double eps) {
+fa_tensor *fai_plain_rms_norm(fa_tensor *x, fa_shape shape, fa_tensor *weight, double eps) {
     const char *op = "rms_norm", *const names[] = {"x", "weight"};
     char wanted[160], found[160];
     FAI_CALLED(op);
@@ -142,7 +142,7 @@ fa_tensor *fai_rms_norm(fa_tensor *x, fa_shape shape, fa_tensor *weight, double 
 
 /* ---- neighbouring channels, unit length ---- */
 
-fa_tensor *fai_local_response_norm(fa_tensor *x, int64_t size, double alpha, double beta, double k) {
+fa_tensor *fai_plain_local_response_norm(fa_tensor *x, int64_t size, double alpha, double beta, double k) {
     const char *op = "local_response_norm";
     FAI_CALLED(op);
     if (!fai_begin1(op, "x", x)) return NULL;
@@ -158,7 +158,7 @@ fa_tensor *fai_local_response_norm(fa_tensor *x, int64_t size, double alpha, dou
     return fa_keep(fa_div(x, fai_row2(FAI_ROW_pow, fai_of(base), fai_number(beta))));
 }
 
-fa_tensor *fai_normalize(fa_tensor *x, double p, int64_t dim, double eps) {
+fa_tensor *fai_plain_normalize(fa_tensor *x, double p, int64_t dim, double eps) {
     FAI_CALLED("normalize");
     if (!fai_begin1("normalize", "x", x)) return NULL;
     FA_SCOPE;

@@ -63,7 +63,7 @@ fa_tensor *fai_max_pool1d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_sha
     return fa_keep(r);
 }
 
-fa_tensor *fai_avg_pool1d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, bool ceil_mode,
+fa_tensor *fai_plain_avg_pool1d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, bool ceil_mode,
                           bool count_include_pad) {
     FAI_CALLED("avg_pool1d");
     window w;
@@ -123,7 +123,7 @@ fa_tensor *fai_max_pool3d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_sha
     return fa_keep(r);
 }
 
-fa_tensor *fai_avg_pool3d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, bool ceil_mode,
+fa_tensor *fai_plain_avg_pool3d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, bool ceil_mode,
                           bool count_include_pad) {
     FAI_CALLED("avg_pool3d");
     window w;
@@ -158,13 +158,13 @@ static fa_tensor *power_pool(const char *op, int sides, fa_tensor *x, double nor
     return fa_keep(fai_row2(FAI_ROW_pow, fai_of(total), fai_number(1 / norm_type)));
 }
 
-fa_tensor *fai_lp_pool1d(fa_tensor *x, double norm_type, fa_shape kernel, fa_shape stride, bool ceil_mode) {
+fa_tensor *fai_plain_lp_pool1d(fa_tensor *x, double norm_type, fa_shape kernel, fa_shape stride, bool ceil_mode) {
     return power_pool("lp_pool1d", 1, x, norm_type, kernel, stride, ceil_mode);
 }
-fa_tensor *fai_lp_pool2d(fa_tensor *x, double norm_type, fa_shape kernel, fa_shape stride, bool ceil_mode) {
+fa_tensor *fai_plain_lp_pool2d(fa_tensor *x, double norm_type, fa_shape kernel, fa_shape stride, bool ceil_mode) {
     return power_pool("lp_pool2d", 2, x, norm_type, kernel, stride, ceil_mode);
 }
-fa_tensor *fai_lp_pool3d(fa_tensor *x, double norm_type, fa_shape kernel, fa_shape stride, bool ceil_mode) {
+fa_tensor *fai_plain_lp_pool3d(fa_tensor *x, double norm_type, fa_shape kernel, fa_shape stride, bool ceil_mode) {
     return power_pool("lp_pool3d", 3, x, norm_type, kernel, stride, ceil_mode);
 }
 
@@ -320,13 +320,13 @@ static fa_tensor *adaptive_mean(const char *op, int sides, fa_tensor *x, fa_shap
     return fa_keep(fa_cast(r, (fa_dtype)x->dtype));
 }
 
-fa_tensor *fa_adaptive_avg_pool1d(fa_tensor *x, fa_shape output_size) {
+fa_tensor *fai_plain_adaptive_avg_pool1d(fa_tensor *x, fa_shape output_size) {
     return adaptive_mean("adaptive_avg_pool1d", 1, x, output_size);
 }
-fa_tensor *fa_adaptive_avg_pool2d(fa_tensor *x, fa_shape output_size) {
+fa_tensor *fai_plain_adaptive_avg_pool2d(fa_tensor *x, fa_shape output_size) {
     return adaptive_mean("adaptive_avg_pool2d", 2, x, output_size);
 }
-fa_tensor *fa_adaptive_avg_pool3d(fa_tensor *x, fa_shape output_size) {
+fa_tensor *fai_plain_adaptive_avg_pool3d(fa_tensor *x, fa_shape output_size) {
     return adaptive_mean("adaptive_avg_pool3d", 3, x, output_size);
 }
 

@@ -64,7 +64,7 @@ static fa_tensor *matrix_vector(fa_tensor *a, fa_tensor *b) {
     return fa_keep(fa_squeeze_dim(fa_gemm(a, fa_unsqueeze(b, 1)), -1));
 }
 
-fa_tensor *fa_mm(fa_tensor *a, fa_tensor *b) {
+fa_tensor *fai_plain_mm(fa_tensor *a, fa_tensor *b) {
     if (!fai_begin2("mm", "a", a, "b", b)) return NULL;
     if (a->ndim != 2)
         return fai_fail(FA_ERR_RUNTIME, "mm",
@@ -76,7 +76,7 @@ fa_tensor *fa_mm(fa_tensor *a, fa_tensor *b) {
     return fa_gemm(a, b);
 }
 
-fa_tensor *fa_bmm(fa_tensor *a, fa_tensor *b) {
+fa_tensor *fai_plain_bmm(fa_tensor *a, fa_tensor *b) {
     if (!fai_begin2("bmm", "a", a, "b", b)) return NULL;
     if (a->ndim != 3)
         return fai_fail(FA_ERR_RUNTIME, "bmm", "batch1 must be a 3D tensor; argument 'a' has %d dimensions", a->ndim);
@@ -86,7 +86,7 @@ fa_tensor *fa_bmm(fa_tensor *a, fa_tensor *b) {
     return fa_gemm(a, b);
 }
 
-fa_tensor *fa_mv(fa_tensor *a, fa_tensor *b) {
+fa_tensor *fai_plain_mv(fa_tensor *a, fa_tensor *b) {
     if (!fai_begin2("mv", "a", a, "b", b)) return NULL;
     if (a->ndim != 2 || b->ndim != 1)
         return fai_fail(FA_ERR_RUNTIME, "mv", "vector + matrix @ vector expected, got 1, %d, %d dimensions", a->ndim, b->ndim);
@@ -94,7 +94,7 @@ fa_tensor *fa_mv(fa_tensor *a, fa_tensor *b) {
     return matrix_vector(a, b);
 }
 
-fa_tensor *fa_dot(fa_tensor *a, fa_tensor *b) {
+fa_tensor *fai_plain_dot(fa_tensor *a, fa_tensor *b) {
     if (!fai_begin2("dot", "a", a, "b", b)) return NULL;
     if (a->ndim != 1 || b->ndim != 1)
         return fai_fail(FA_ERR_RUNTIME, "dot", "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
@@ -151,7 +151,7 @@ static fa_tensor *batched(fa_tensor *a, fa_tensor *b) {
     return fa_keep(product);
 }
 
-fa_tensor *fa_matmul(fa_tensor *a, fa_tensor *b) {
+fa_tensor *fai_plain_matmul(fa_tensor *a, fa_tensor *b) {
     const char *op = "matmul";
     if (!fai_begin2(op, "a", a, "b", b)) return NULL;
     if (a->ndim == 0 || b->ndim == 0)
@@ -191,7 +191,7 @@ static fa_tensor *scaled(fa_tensor *x, double by) {
     return fai_row2(FAI_ROW_mul, fai_of(x), (fai_operand){.scalar = fa_scalar_of_int((int64_t)by)});
 }
 
-fa_tensor *fai_addmm(fa_tensor *input, fa_tensor *mat1, fa_tensor *mat2, double beta, double alpha) {
+fa_tensor *fai_plain_addmm(fa_tensor *input, fa_tensor *mat1, fa_tensor *mat2, double beta, double alpha) {
     if (!check_addmm(input, mat1, mat2)) return NULL;
     FA_SCOPE;
     if (mat1->dtype == FA_FLOAT16 || mat1->dtype == FA_BFLOAT16) { /* rounded once, after the addition */

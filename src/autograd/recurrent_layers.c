@@ -1,6 +1,8 @@
 /* fa_lstm, fa_gru, fa_rnn_tanh, fa_rnn_relu and the cells: layers one above the other, both directions, dropout between them. */
+#include "autocast.h"
 #include "recurrent.h"
 #include <fa_recurrent.h>
+#include <string.h>
 
 typedef struct network {
     const char *op;
@@ -203,17 +205,45 @@ static fa_tensor *run_network(const char *op, fai_rnn_mode mode, fa_tensor *x, f
     return ok ? fai_return(y) : NULL;
 }
 
+/* What src/ops/autocast.tab can't say, for the second results: in torch, recurrent networks compute in the lower precision; a GRU on the CPU
+ * stays as its inputs are. */
+static uint8_t casts_of(fai_rnn_mode mode) {
+    return mode == FAI_GRU ? FAI_CASTS(FAI_CAST_OWN, FAI_CAST_LOWER) : FAI_CASTS(FAI_CAST_LOWER, FAI_CAST_LOWER);
+}
+
+/* Under autocast: input, states and weights as one list that is cast, and the states handed through with the result. */
+static fa_tensor *run_cast(const char *op, fai_rnn_mode mode, fa_tensor *x, fa_tensor *const *weights, int nweights,
+                           const fa_rnn_options *options) {
+    const fa_rnn_options defaults = {.struct_size = sizeof defaults, FA_RNN_DEFAULTS};
+    if (FAI_LIKELY(!fai_tls.autocast) || nweights < 0 || !weights) return run_network(op, mode, x, weights, nweights, options);
+    fa_rnn_options o = options ? *options : defaults;
+    const size_t bytes = ((size_t)nweights + 3) * sizeof(fa_tensor *);
+    fa_tensor **all = fai_alloc(FAI_TAG_OTHER, bytes), *const *cast = all;
+    if (!all) return fai_fail_memory(op, bytes);
+    all[0] = x, all[1] = o.h0, all[2] = o.c0;
+    memcpy(all + 3, weights, (size_t)nweights * sizeof *all);
+    fai_casting c;
+    fa_tensor *y = NULL;
+    if (fai_cast_begin_list(&c, op, casts_of(mode), &cast, nweights + 3)) {
+        o.h0 = cast[1], o.c0 = cast[2];
+        y = run_network(op, mode, cast[0], cast + 3, nweights, &o);
+    }
+    if (y && c.scoped && ((o.h_n && !fa_keep(*o.h_n)) || (mode == FAI_LSTM && o.c_n && !fa_keep(*o.c_n)))) y = NULL;
+    fai_free(FAI_TAG_OTHER, all, bytes);
+    return fai_cast_end(&c, y);
+}
+
 fa_tensor *fa_lstm_with(fa_tensor *x, fa_tensor *const *weights, int nweights, const fa_rnn_options *options) {
-    return run_network("lstm", FAI_LSTM, x, weights, nweights, options);
+    return run_cast("lstm", FAI_LSTM, x, weights, nweights, options);
 }
 fa_tensor *fa_gru_with(fa_tensor *x, fa_tensor *const *weights, int nweights, const fa_rnn_options *options) {
-    return run_network("gru", FAI_GRU, x, weights, nweights, options);
+    return run_cast("gru", FAI_GRU, x, weights, nweights, options);
 }
 fa_tensor *fa_rnn_tanh_with(fa_tensor *x, fa_tensor *const *weights, int nweights, const fa_rnn_options *options) {
-    return run_network("rnn_tanh", FAI_RNN_TANH, x, weights, nweights, options);
+    return run_cast("rnn_tanh", FAI_RNN_TANH, x, weights, nweights, options);
 }
 fa_tensor *fa_rnn_relu_with(fa_tensor *x, fa_tensor *const *weights, int nweights, const fa_rnn_options *options) {
-    return run_network("rnn_relu", FAI_RNN_RELU, x, weights, nweights, options);
+    return run_cast("rnn_relu", FAI_RNN_RELU, x, weights, nweights, options);
 }
 
 /* ---- cells: one step of one layer ---- */
@@ -255,7 +285,7 @@ static bool cell_fits(const char *op, fai_rnn_mode mode, fa_tensor *const in[], 
     return true;
 }
 
-static fa_tensor *run_cell(const char *op, fai_rnn_mode mode, fa_tensor *const in[], fa_tensor **next_c) {
+static fa_tensor *compute_cell(const char *op, fai_rnn_mode mode, fa_tensor *const in[], fa_tensor **next_c) {
     fai_rnn r = {.mode = mode, .steps = 1};
     FAI_CALLED(op);
     if (!cell_fits(op, mode, in, &r.hidden)) return NULL;
@@ -265,6 +295,16 @@ static fa_tensor *run_cell(const char *op, fai_rnn_mode mode, fa_tensor *const i
     if (!out.y) return NULL;
     if (next_c) *next_c = fa_keep(out.c);
     return fa_keep(out.h);
+}
+
+static fa_tensor *run_cell(const char *op, fai_rnn_mode mode, fa_tensor *const in[], fa_tensor **next_c) {
+    if (FAI_LIKELY(!fai_tls.autocast)) return compute_cell(op, mode, in, next_c);
+    fa_tensor *cast[FAI_RNN_INPUTS];
+    memcpy(cast, in, sizeof cast);
+    fai_casting c;
+    fa_tensor *h = fai_cast_begin(&c, op, FAI_CASTS(FAI_CAST_OWN, FAI_CAST_LOWER), cast, FAI_RNN_INPUTS) ? compute_cell(op, mode, cast, next_c) : NULL;
+    if (h && c.scoped && next_c && !fa_keep(*next_c)) h = NULL;
+    return fai_cast_end(&c, h);
 }
 
 fa_tensor *fa_lstm_cell(fa_tensor *x, fa_tensor *h, fa_tensor *c, fa_tensor *w_ih, fa_tensor *w_hh, fa_tensor *b_ih,

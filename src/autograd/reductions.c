@@ -92,12 +92,12 @@ static fa_tensor *std_named(const char *op, fa_tensor *x, fa_shape dims, int64_t
     return fa_keep(narrowed(root(variance(fai_widened(x), dims, n, correction, keepdim)), x));
 }
 
-fa_tensor *fa_var(fa_tensor *x) { return var_named("var", x, all_dims, 1, false); }
-fa_tensor *fa_var_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim) {
+fa_tensor *fai_plain_var(fa_tensor *x) { return var_named("var", x, all_dims, 1, false); }
+fa_tensor *fai_plain_var_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim) {
     return var_named("var", x, dims, correction, keepdim);
 }
-fa_tensor *fa_std(fa_tensor *x) { return std_named("std", x, all_dims, 1, false); }
-fa_tensor *fa_std_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim) {
+fa_tensor *fai_plain_std(fa_tensor *x) { return std_named("std", x, all_dims, 1, false); }
+fa_tensor *fai_plain_std_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim) {
     return std_named("std", x, dims, correction, keepdim);
 }
 
@@ -147,7 +147,7 @@ static fa_tensor *zero_norm(fa_tensor *x, fa_shape dims, bool keepdim) {
     return fa_sum_dims(fai_row3(FAI_ROW_where, fai_of(counts), fai_number(1), fai_of(fai_multiply(x, 0))), dims, keepdim);
 }
 
-fa_tensor *fa_norm_dims(fa_tensor *x, double p, fa_shape dims, bool keepdim) {
+fa_tensor *fai_plain_norm_dims(fa_tensor *x, double p, fa_shape dims, bool keepdim) {
     if (!check_norm(x, p, dims)) return NULL;
     if (p == 2) return fa_norm2_dims(x, dims, keepdim);
     if (p == 1) return fa_norm1_dims(x, dims, keepdim);
@@ -157,7 +157,7 @@ fa_tensor *fa_norm_dims(fa_tensor *x, double p, fa_shape dims, bool keepdim) {
     return fa_keep(narrowed(power_norm(fai_widened(x), p, dims, keepdim), x));
 }
 
-fa_tensor *fa_norm(fa_tensor *x, double p) { return fa_norm_dims(x, p, all_dims, false); }
+fa_tensor *fai_plain_norm(fa_tensor *x, double p) { return fa_norm_dims(x, p, all_dims, false); }
 
 /* ---- logsumexp ---- */
 
@@ -168,7 +168,7 @@ static fa_tensor *shift_of(fa_tensor *x, fa_shape dims) {
     return fai_row3(FAI_ROW_where, fai_of(fa_isinf(largest)), fai_number(0), fai_of(largest));
 }
 
-fa_tensor *fa_logsumexp(fa_tensor *x, fa_shape dims, bool keepdim) {
+fa_tensor *fai_plain_logsumexp(fa_tensor *x, fa_shape dims, bool keepdim) {
     int64_t n;
     if (!fai_begin1("logsumexp", "x", x) || !count_reduced("logsumexp", x, dims, &n)) return NULL;
     FA_SCOPE;

@@ -129,7 +129,7 @@ static bool axes_of(const fa_tensor *x, fa_shape size, fa_factors scale, bool co
     return true;
 }
 
-fa_tensor *fai_interpolate(fa_tensor *x, fa_shape size, fa_factors scale_factor, const char *mode, bool align_corners) {
+fa_tensor *fai_plain_interpolate(fa_tensor *x, fa_shape size, fa_factors scale_factor, const char *mode, bool align_corners) {
     const char *op = "interpolate";
     axis axes[FAI_MAX_SIDES];
     FAI_CALLED(op);

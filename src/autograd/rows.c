@@ -1,4 +1,5 @@
 /* Elementwise rows with derivatives: the node keeps what the derivative's text reads and nothing else. */
+#include "autocast.h"
 #include "generated.h"
 #include <string.h>
 
@@ -116,10 +117,27 @@ static fa_tensor *row_of_numbers(int row, int n, const fai_operand *operands, co
     return wide[0].tensor ? fai_row(row, n, wide, params) : NULL;
 }
 
+/* With autocast on: the tensors among the operands cast as the table says. */
+static fa_tensor *cast_row(int row, int n, const fai_operand *operands, const double *params)
+{
+    fai_operand cast[3];
+    fa_tensor *tensors[3];
+    fai_casting c;
+    for (int i = 0; i < n; i++) tensors[i] = operands[i].tensor;
+    fa_tensor *r = NULL;
+    if (fai_cast_begin(&c, fai_row_apis[row].name, fai_row_casts[row], tensors, n)) {
+        fai_tls.autocast = 0;
+        for (int i = 0; i < n; i++) cast[i] = (fai_operand){.tensor = tensors[i], .scalar = operands[i].scalar};
+        r = fai_row(row, n, cast, params);
+    }
+    return fai_cast_end(&c, r);
+}
+
 fa_tensor *fai_row(int row, int noperands, const fai_operand *operands, const double *params)
 {
     const fai_row_api *api = &fai_row_apis[row];
     bool any = false;
+    if (FAI_UNLIKELY(fai_tls.autocast) && fai_row_casts[row]) return cast_row(row, noperands, operands, params);
     if (!params) params = api->defaults;
     if (FAI_UNLIKELY(!operands_there(api, noperands, operands))) return NULL;
     for (int i = 0; i < noperands; i++) any |= operands[i].tensor != NULL;

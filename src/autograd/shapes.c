@@ -162,7 +162,7 @@ fa_tensor *fa_diagflat(fa_tensor *x, int64_t offset) {
     return fa_keep(fa_diag_embed(fa_reshape(x, FA_SHAPE(-1)), offset, 0, 1));
 }
 
-fa_tensor *fa_trace(fa_tensor *x) {
+fa_tensor *fai_plain_trace(fa_tensor *x) {
     if (!fai_begin1("trace", "x", x)) return NULL;
     if (x->ndim != 2) return fai_fail(FA_ERR_RUNTIME, "trace", "trace: expected a matrix, but got tensor with dim %d", x->ndim);
     if (!fai_no_bool("trace", "trace", x)) return NULL;

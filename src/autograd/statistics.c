@@ -30,16 +30,16 @@ fa_tensor *fa_aminmax_dim(fa_tensor *x, int64_t dim, bool keepdim, fa_tensor **l
 
 /* ---- NaN left out ---- */
 
-fa_tensor *fa_nansum_dims(fa_tensor *x, fa_shape dims, bool keepdim) {
+fa_tensor *fai_plain_nansum_dims(fa_tensor *x, fa_shape dims, bool keepdim) {
     if (!fai_begin1("nansum", "x", x)) return NULL;
     FAI_CALLED("nansum");
     FA_SCOPE;
     if (fai_is_float(x->dtype)) x = fai_row3(FAI_ROW_where, fai_of(fa_isnan(x)), fai_number(0), fai_of(x));
     return fa_keep(fa_sum_dims(x, dims, keepdim));
 }
-fa_tensor *fa_nansum(fa_tensor *x) { return fa_nansum_dims(x, all_dims, false); }
+fa_tensor *fai_plain_nansum(fa_tensor *x) { return fa_nansum_dims(x, all_dims, false); }
 
-fa_tensor *fa_nanmean_dims(fa_tensor *x, fa_shape dims, bool keepdim) {
+fa_tensor *fai_plain_nanmean_dims(fa_tensor *x, fa_shape dims, bool keepdim) {
     if (!fai_begin1("nanmean", "x", x)) return NULL;
     if (!fai_is_float(x->dtype))
         return fai_fail(FA_ERR_RUNTIME, "nanmean",
@@ -50,7 +50,7 @@ fa_tensor *fa_nanmean_dims(fa_tensor *x, fa_shape dims, bool keepdim) {
     fa_tensor *counts = fa_sum_dims(fa_logical_not(fa_isnan(x)), dims, keepdim);
     return fa_keep(fa_div(fa_nansum_dims(x, dims, keepdim), counts));
 }
-fa_tensor *fa_nanmean(fa_tensor *x) { return fa_nanmean_dims(x, all_dims, false); }
+fa_tensor *fai_plain_nanmean(fa_tensor *x) { return fa_nanmean_dims(x, all_dims, false); }
 
 /* ---- quantiles ---- */
 
@@ -140,29 +140,29 @@ static fa_tensor *quantile(const char *op, fa_tensor *x, fa_tensor *q, const cha
     return fa_keep(quantile_dim(op, fa_reshape(x, FA_SHAPE(-1)), q, 0, false, how, skip_nan));
 }
 
-fa_tensor *fa_quantile(fa_tensor *x, fa_tensor *q, const char *interpolation) {
+fa_tensor *fai_plain_quantile(fa_tensor *x, fa_tensor *q, const char *interpolation) {
     return quantile("quantile", x, q, interpolation, false);
 }
-fa_tensor *fa_nanquantile(fa_tensor *x, fa_tensor *q, const char *interpolation) {
+fa_tensor *fai_plain_nanquantile(fa_tensor *x, fa_tensor *q, const char *interpolation) {
     return quantile("nanquantile", x, q, interpolation, true);
 }
-fa_tensor *fa_quantile_dim(fa_tensor *x, fa_tensor *q, int64_t dim, bool keepdim, const char *interpolation) {
+fa_tensor *fai_plain_quantile_dim(fa_tensor *x, fa_tensor *q, int64_t dim, bool keepdim, const char *interpolation) {
     return quantile_dim("quantile", x, q, dim, keepdim, interpolation, false);
 }
-fa_tensor *fa_nanquantile_dim(fa_tensor *x, fa_tensor *q, int64_t dim, bool keepdim, const char *interpolation) {
+fa_tensor *fai_plain_nanquantile_dim(fa_tensor *x, fa_tensor *q, int64_t dim, bool keepdim, const char *interpolation) {
     return quantile_dim("nanquantile", x, q, dim, keepdim, interpolation, true);
 }
 
 /* ---- variance ---- */
 
-fa_tensor *fa_var_mean_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim, fa_tensor **mean) {
+fa_tensor *fai_plain_var_mean_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim, fa_tensor **mean) {
     FAI_CALLED("var_mean");
     fa_tensor *r = fa_var_dims(x, dims, correction, keepdim), *middle = r && mean ? fa_mean_dims(x, dims, keepdim) : NULL;
     if (mean) *mean = middle;
     return mean && !middle ? NULL : r;
 }
 
-fa_tensor *fa_std_mean_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim, fa_tensor **mean) {
+fa_tensor *fai_plain_std_mean_dims(fa_tensor *x, fa_shape dims, int64_t correction, bool keepdim, fa_tensor **mean) {
     FAI_CALLED("std_mean");
     fa_tensor *r = fa_std_dims(x, dims, correction, keepdim), *middle = r && mean ? fa_mean_dims(x, dims, keepdim) : NULL;
     if (mean) *mean = middle;
@@ -178,7 +178,7 @@ static bool check_variables(const char *op, fa_tensor *x) {
                     "%s(): expected input to have two or fewer dimensions but got an input with %d dimensions", op, x->ndim);
 }
 
-fa_tensor *fa_cov(fa_tensor *x, int64_t correction) {
+fa_tensor *fai_plain_cov(fa_tensor *x, int64_t correction) {
     if (!check_variables("cov", x)) return NULL;
     FAI_CALLED("cov");
     FA_SCOPE;
@@ -193,7 +193,7 @@ fa_tensor *fa_cov(fa_tensor *x, int64_t correction) {
     return fa_keep(fa_cast(x->ndim == 2 ? r : fa_reshape(r, FA_SHAPE_0D), (fa_dtype)rows->dtype));
 }
 
-fa_tensor *fa_corrcoef(fa_tensor *x) {
+fa_tensor *fai_plain_corrcoef(fa_tensor *x) {
     if (!check_variables("corrcoef", x)) return NULL;
     FAI_CALLED("corrcoef");
     FA_SCOPE;
@@ -227,7 +227,7 @@ fa_tensor *fa_isclose(fa_tensor *x, fa_tensor *y, double rtol, double atol, bool
     return fa_keep(fa_logical_or(close, fa_logical_and(fa_isfinite(apart), fa_le(apart, allowed))));
 }
 
-fa_tensor *fa_diff(fa_tensor *x, int64_t n, int64_t dim) {
+fa_tensor *fai_plain_diff(fa_tensor *x, int64_t n, int64_t dim) {
     const char *op = "diff";
     int at;
     if (!fai_begin1(op, "x", x) || !fai_wrap_dim(op, dim, x->ndim, &at)) return NULL;

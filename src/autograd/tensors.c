@@ -130,7 +130,7 @@ static bool check_stack(fa_tensor *const *tensors, int n, int64_t dim, int *at) 
     return fai_wrap_dim("stack", dim, tensors[0]->ndim + 1, at);
 }
 
-fa_tensor *fa_stack(fa_tensor *const *tensors, int n, int64_t dim) {
+fa_tensor *fai_plain_stack(fa_tensor *const *tensors, int n, int64_t dim) {
     int at;
     if (!check_stack(tensors, n, dim, &at)) return NULL;
     const size_t bytes = (size_t)n * sizeof(fa_tensor *);

@@ -36,7 +36,7 @@ void fai_drop_caches(void);
 uint64_t fai_tag_bytes(fai_tag tag);                  /* in use under one tag */
 
 /* ---- object.c: counted objects and the scopes that own them ---- */
-typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_TENSORS, FAI_VALUES, FAI_EVENT, FAI_GRAPH, FAI_KIND_COUNT } fai_kind;
+typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_SCALER, FAI_TENSORS, FAI_VALUES, FAI_EVENT, FAI_GRAPH, FAI_KIND_COUNT } fai_kind;
 /* The first two words are laid out as a PyObject's, so that one object can serve both languages; type is NULL in C. */
 typedef struct fai_object {
     int64_t refs;
@@ -87,6 +87,10 @@ typedef struct fai_thread {
     uint8_t stream_of[64];              /* by device: the id of its current stream */
     fa_device default_device;           /* all zero: the process-wide one */
     int device_depth;
+    uint16_t autocast;                  /* autograd/autocast.c: bit t is set where it is on for device type t */
+    uint16_t autocast_depth;            /* open scopes */
+    bool autocast_uncached;
+    uint8_t autocast_dtype[16];         /* by type; 0: its default */
     fai_object **owned;                 /* the scopes' table */
     uint32_t nowned, owned_room;
     uint32_t *marks, nmarks, marks_room;/* where each open scope begins */
@@ -102,6 +106,7 @@ typedef struct fai_cold {
     char device_text[FAI_DEVICE_TEXTS][32];     /* what fa_device_text gave last */
     unsigned device_turn;
     fa_device outer[FAI_DEVICE_SCOPES];         /* what each open device scope hides */
+    void *autocast;                             /* weights that were cast, while a scope is open */
 } fai_cold;
 fai_cold *fai_cold_block(void);
 void fai_cold_end(void);

@@ -87,6 +87,12 @@ static inline int fai_rule_states(const fai_rule *rule) { return fai_updates[rul
 bool fai_at_least_0(const char *op, const char *words, const char *option, double value);
 bool fai_check_beta(const char *op, int i, double beta);
 
+/* ---- scaler.c: for optimizers of any kind, known by a key; their gradients are those of parameters[0 .. n) ---- */
+bool fai_scaler_unscale(const char *op, fa_grad_scaler *s, const void *key, fa_tensor *const *parameters, int n);
+bool fai_scaler_finite(const char *op, fa_grad_scaler *s, const void *key, bool *finite); /* after unscale; waits */
+bool fai_scaler_is_unscaled(const char *op, const fa_grad_scaler *s, const void *key, bool *unscaled); /* false and an error: it stepped already */
+void fai_scaler_stepped(fa_grad_scaler *s, const void *key);
+
 /* ---- step.c ---- */
 void fai_batch_free(fai_batch *batch, int room);
 

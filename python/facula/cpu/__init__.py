@@ -1,6 +1,6 @@
 """torch.cpu: the functions of a device's module for the processor, which is always there and never late."""
 
-__all__ = ["is_available", "device_count", "current_device", "set_device", "synchronize"]
+__all__ = ["amp", "is_available", "device_count", "current_device", "set_device", "synchronize"]
 
 
 def is_available():
@@ -28,3 +28,6 @@ def set_device(device):
 
 def synchronize(device=None):
     """Does nothing: the CPU's work is done when a call returns."""
+
+
+from . import amp
