@@ -195,11 +195,62 @@ static void mistakes_are_told(void **state) {
     assert_error(FA_ERR_TYPE, "argument 'state' is NULL: what fa_grad_scaler_get gave is needed");
     assert_false(fa_grad_scaler_step(s, opt));
     assert_error(FA_ERR_ASSERTION, "Attempted step but _scale is None.");
+    assert_null(fa_grad_scaler(.growth_factor = 1));
+    assert_error(FA_ERR_ASSERTION, "The growth factor must be > 1.0.");
+    assert_null(fa_grad_scaler(.backoff_factor = 1));
+    assert_error(FA_ERR_ASSERTION, "The backoff factor must be < 1.0.");
+    fa_tensor *scaled = fa_grad_scaler_scale(s, fa_sum(w));
+    assert_false(fa_grad_scaler_step(s, opt));
+    assert_error(FA_ERR_ASSERTION, "No inf checks were recorded for this optimizer.");
+    assert_false(fa_grad_scaler_update(s));
+    assert_error(FA_ERR_ASSERTION, "No inf checks were recorded prior to update.");
+    s = fa_grad_scaler();
+    scaled = fa_grad_scaler_scale(s, fa_sum(w));
+    assert_true(fa_backward(scaled) && fa_grad_scaler_unscale(s, opt));
+    assert_false(fa_grad_scaler_unscale(s, opt));
+    assert_error(FA_ERR_RUNTIME, "unscale_() has already been called on this optimizer since the last update().");
+    assert_true(fa_grad_scaler_step(s, opt));
+    assert_false(fa_grad_scaler_step(s, opt));
+    assert_error(FA_ERR_RUNTIME, "step() has already been called since the last update().");
+    assert_false(fa_grad_scaler_unscale(s, opt));
+    assert_error(FA_ERR_RUNTIME, "unscale_() is being called after step().");
+    fa_tensor *half = fa_requires_grad(fa_cast(fa_detach(w), FA_FLOAT16), true);
+    fa_optimizer *halves = fa_sgd_of(&half, 1, .lr = 0.5);
+    assert_true(fa_backward(fa_grad_scaler_scale(s, fa_sum(half))));
+    assert_false(fa_grad_scaler_unscale(s, halves));
+    assert_error(FA_ERR_VALUE, "Attempting to unscale FP16 gradients.");
+    fa_zero_grad(opt);
+    assert_true(fa_backward(fa_sum(w)) && fa_step(opt)); /* -0.5: the next step begins from 0.5 again */
+    { FA_NO_GRAD; fa_fill_(w, 1.0); }
+    fa_zero_grad(opt);
     fa_grad_scaler *off = fa_grad_scaler(.enabled = false);
     fa_tensor *loss = fa_sum(w);
     assert_ptr_equal(fa_grad_scaler_scale(off, loss), loss);
     assert_true(fa_backward(loss) && fa_grad_scaler_step(off, opt) && fa_grad_scaler_update(off));
     assert_true(fa_item(fa_max(w)) == 0.5);
+}
+
+static char told[1000];
+static void tell(const char *op, const char *text) { snprintf(told, sizeof told, "%s: %s", op, text); }
+
+static void what_can_not_be_is_off_and_told(void **state) {
+    (void)state;
+    fa_tensor *x = fa_ones(FA_SHAPE(2, 2));
+    fai_set_warn(tell);
+    {
+        FA_AUTOCAST_SCOPE(FA_CPU, .dtype = FA_FLOAT64);
+        assert_string_equal(told, "autocast: In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
+                                  "CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.");
+        assert_int_equal(fa_dtype_of(fa_matmul(x, x)), FA_FLOAT32);
+        FA_AUTOCAST_SCOPE(fa_device_parse("xpu"));
+        assert_string_equal(told, "autocast: User provided device_type of 'xpu', but XPU is not available. Disabling");
+        if (!fa_device_is_available(FA_DEVICE_CUDA)) {
+            FA_AUTOCAST_SCOPE(FA_CUDA(-1));
+            assert_string_equal(told, "autocast: CUDA is not available or torch_xla is imported. Disabling autocast.");
+            assert_false(fa_is_autocast_enabled(FA_CUDA(-1)));
+        }
+    }
+    fai_set_warn(NULL);
 }
 
 /* Each allocation fails in turn: an error, no leak, and the modes are as before. */
@@ -230,7 +281,7 @@ int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
     const struct CMUnitTest tests[] = {T(scopes_set_the_thread_and_nest), T(gradients_have_the_parameters_types), T(weights_are_cast_once),
                                        T(unsafe_losses_are_refused_on_accelerators), T(recurrent_networks_hand_their_states_out),
-                                       T(a_scaled_step_is_the_plain_step), T(an_infinite_gradient_leaves_the_step_out), T(mistakes_are_told),
+                                       T(a_scaled_step_is_the_plain_step), T(an_infinite_gradient_leaves_the_step_out), T(mistakes_are_told), T(what_can_not_be_is_off_and_told),
                                        T(memory_fails_at_every_point)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

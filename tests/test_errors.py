@@ -191,7 +191,7 @@ def holds(text, words):
 
 
 CODES = {"VALUE", "TYPE", "INDEX", "RUNTIME", "MEMORY", "DEVICE_MEMORY", "DEVICE", "FILE", "FORMAT", "UNSUPPORTED", "KEY", "ATTRIBUTE",
-         "INTERRUPTED", "FOREIGN", "warning", "why"}
+         "INTERRUPTED", "FOREIGN", "ASSERTION", "warning", "why"}
 
 
 def code_of(speaker, args):
