@@ -19,6 +19,16 @@ inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 newaxis = None
 globals().update(_types.old_types(_C._names, "cpu"))
 
+# torch.sin_(x) is x.sin_(): these methods are functions too.
+_IN_PLACE = """
+    abs_ acos_ acosh_ arccos_ arcsin_ arctan_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_
+    cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ index_put_ lcm_ ldexp_ log10_ log1p_
+    log2_ log_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ resize_as_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_
+    sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
+"""
+globals().update({_name: getattr(Tensor, _name) for _name in _IN_PLACE.split()})
+del _IN_PLACE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what comes when it is asked for, told to editors
     from . import distributions, io, nn, optim, random, utils

@@ -150,5 +150,13 @@ class Names(Program):
                                             "(torch.multiprocessing.spawn)\n")
 
 
+class InPlaceFunctions(unittest.TestCase):
+    def test_they_change_their_argument(self):
+        x = torch.tensor([0.0, 4.0])
+        self.assertIs(torch.sqrt_(x), x)
+        self.assertEqual(x.tolist(), [0.0, 2.0])
+        self.assertEqual(torch.clamp_(x, max=1).tolist(), [0.0, 1.0])
+
+
 if __name__ == "__main__":
     unittest.main()
