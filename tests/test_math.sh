@@ -5,7 +5,7 @@
 set -u
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-flags="-std=gnu11 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -I."
+flags="-std=gnu11 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -I. -Iinclude"
 passed=0 failed=0 first=""
 
 try() { # try NAME COMPILER FLAGS...
