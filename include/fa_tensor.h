@@ -83,6 +83,12 @@ FA_API bool fa_is_contiguous(const fa_tensor *t);
 FA_API bool fa_is_view(const fa_tensor *t);
 FA_API uint32_t fa_version_of(const fa_tensor *t);     /* raised by every in-place op on it or its views */
 
+/* What errors call a tensor: the name given here (NULL or "" takes it away; at most 255 bytes), else where it was registered:
+ * "Net.layers.0 (Linear), its parameter weight". fa_tensor_name writes at most n bytes with a final 0 and returns the whole length, 0
+ * for a tensor without either. */
+FA_API bool fa_tensor_set_name(fa_tensor *t, const char *name);
+FA_API size_t fa_tensor_name(const fa_tensor *t, char *text, size_t n);
+
 /* ---- Reading and moving ---- */
 
 FA_API void *fa_data(fa_tensor *t);            /* the first element, on the CPU only; elements lie by fa_stride */

@@ -428,11 +428,11 @@ static void wrong_device(void **state) {
     fa_tensor *x = numbers(), *here = watch(fa_ones(FA_SHAPE(3))), *p = watch(leaf());
     fa_module *net = fa_nn_linear(3, 1);
     REFUSED(fa_add(x, here), RUNTIME,
-            "Expected all tensors to be on the same device, but got y is on cpu, different from other tensors on cuda:0.");
+            "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!");
     REFUSED(fa_call(net, x), RUNTIME, "Expected all tensors to be on the same device, but got");
     REFUSED(fa_cat((fa_tensor *[]){x, fa_ones(FA_SHAPE(2, 3))}, 2, 0), RUNTIME,
             "Expected all tensors to be on the same device, but got tensors is on cpu");
-    REFUSED(fa_add(x, fa_to(x, FA_CUDA(1))), RUNTIME, "Expected all tensors to be on the same device, but got y is on cuda:1");
+    REFUSED(fa_add(x, fa_to(x, FA_CUDA(1))), RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!");
     REFUSED(fa_data(x), TYPE, "can't convert cuda:0 device type tensor to host memory.");
     REFUSED(fa_set_grad(p, here), RUNTIME,
             "attempting to assign a gradient located on device 'cpu' to a tensor located on device 'cuda:0'.");

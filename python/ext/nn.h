@@ -22,6 +22,10 @@ bool fapy_set_entry(PyObject *module, PyObject *name, fai_entry_kind kind, bool 
 bool fapy_unset_entry(PyObject *module, PyObject *name);
 bool fapy_initialised(PyObject *module, const char *what); /* else the exception: Module.__init__ was not called */
 
+/* ---- mistakes.c: what errors say of tensors and modules, in the user's words ---- */
+void fapy_mistakes_set_up(void);
+extern PyMethodDef fapy_mistakes_functions[];
+
 /* ---- nn_entries.c: _parameters, _buffers, _modules; walks over a net ---- */
 extern PyTypeObject fapy_Entries, fapy_Walk;
 PyObject *fapy_entries_new(PyObject *module, fai_entry_kind kind);

@@ -399,6 +399,7 @@ static int module_clear(PyObject *self) {
     fa_module *m = M(self);
     for (int i = 0; i < m->nentries; i++) {
         PyObject *old = m->entries[i].object;
+        fai_module_disown(m, &m->entries[i]);
         m->entries[i].object = NULL;
         Py_XDECREF(old);
     }
@@ -499,6 +500,7 @@ bool fapy_nn_set_up(PyObject *module) {
     if (!str_forward || !str_getattr || !no_arguments || !(fapy_ModuleBase.tp_methods = join_methods()))
         return PyErr_NoMemory(), false;
     fai_other_face.new_module = fapy_new_module, fai_other_face.free_module = free_module;
+    fapy_mistakes_set_up();
     fai_other_face.entry_set = entry_set, fai_other_face.built = fapy_layer_built;
     fai_other_face.plain = fapy_is_plain, fai_other_face.call = fapy_call_from_c;
     fapy_LayerBase.tp_base = fapy_SequentialBase.tp_base = &fapy_ModuleBase;
@@ -506,6 +508,6 @@ bool fapy_nn_set_up(PyObject *module) {
     static const char *const names[] = {"_ModuleBase", "_LayerBase", "_SequentialBase", "_EntriesBase", "_Walk"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (PyType_Ready(types[i]) || PyModule_AddObjectRef(module, names[i], (PyObject *)types[i])) return false;
-    return fapy_call_set_up() && !PyModule_AddFunctions(module, fapy_layer_functions) &&
+    return fapy_call_set_up() && !PyModule_AddFunctions(module, fapy_layer_functions) && !PyModule_AddFunctions(module, fapy_mistakes_functions) &&
            !PyModule_AddFunctions(module, fapy_recurrent_functions);
 }

@@ -28,11 +28,15 @@ bool fai_list_begin(const char *op, const char *name, fa_tensor *const *tensors,
         }
         if (!first) first = tensors[i];
         if (!fa_device_equal(tensors[i]->device, first->device)) {
-            char described[300];
-            fai_describe(tensors[i], described, sizeof described);
-            fai_fail(FA_ERR_RUNTIME, op,
-                     "Expected all tensors to be on the same device, but got %s is on %s, different from other tensors on %s. Number %d of the list is a %s: move it with fa_to.",
-                     name, fa_device_text(tensors[i]->device), fa_device_text(first->device), i, described);
+            char sentence[300], labels[2][80];
+            int at = 0;
+            while (tensors[at] != first) at++;
+            snprintf(sentence, sizeof sentence, "Expected all tensors to be on the same device, but got %s is on %s, different from other tensors on %s.", name,
+                     fa_device_text(tensors[i]->device), fa_device_text(first->device));
+            snprintf(labels[0], sizeof labels[0], "%s[%d]", name, at), snprintf(labels[1], sizeof labels[1], "%s[%d]", name, i);
+            const bool swap = fai_on_cpu(first); /* the one on the CPU is the one that was forgotten */
+            fai_fail_devices(op, sentence, 2, (const char *const[]){labels[0], labels[1]}, (fa_tensor *const[]){(fa_tensor *)(uintptr_t)first, tensors[i]},
+                             !swap, swap ? tensors[i]->device : first->device);
             return false;
         }
     }

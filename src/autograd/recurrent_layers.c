@@ -67,12 +67,26 @@ static bool weights_fit(network *n, fa_tensor *x) {
     return true;
 }
 
-/* A list of all tensors, for what they have in common: a device. */
+/* torch's sentence, then every tensor that matters and the line that mends it. */
+static bool refuse_device(const network *n, fa_tensor *x, const char *name, const char *kind, fa_tensor *t) {
+    char sentence[300];
+    const bool odd = !fai_on_cpu(x); /* the one on the CPU is the one that was forgotten */
+    fa_tensor *const both[] = {x, t};
+    snprintf(sentence, sizeof sentence,
+             "Input and %s tensors are not at the same device, found input tensor at %s and %s tensor at %s. Expected all tensors to "
+             "be on the same device.",
+             kind, fa_device_text(x->device), kind, fa_device_text(t->device));
+    return fai_fail_devices(n->op, sentence, 2, (const char *const[]){"x", name}, both, odd, both[!odd]->device);
+}
+
 static bool one_device(const network *n, fa_tensor *x) {
+    static const char *const names[] = {"h0", "c0"};
+    fa_tensor *const states[] = {n->o->h0, n->o->c0};
     for (int i = 0; i < n->nweights; i++)
-        if (!fai_same_device(n->op, 2, (const char *const[]){"x", "weights"}, (fa_tensor *const[]){x, n->weights[i]}, false))
-            return false;
-    return fai_same_device(n->op, 3, (const char *const[]){"x", "h0", "c0"}, (fa_tensor *const[]){x, n->o->h0, n->o->c0}, false);
+        if (n->weights[i] && !fa_device_equal(n->weights[i]->device, x->device)) return refuse_device(n, x, "weights", "parameter", n->weights[i]);
+    for (int i = 0; i < 2; i++)
+        if (states[i] && !fa_device_equal(states[i]->device, x->device)) return refuse_device(n, x, names[i], "hidden", states[i]);
+    return true;
 }
 
 static bool state_fits(const network *n, const char *name, const fa_tensor *state, const fa_tensor *x, int64_t size) {

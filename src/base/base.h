@@ -62,6 +62,12 @@ typedef struct fai_face {
     bool (*built)(void *module);        /* a row's layer has its arguments and entries */
     bool (*plain)(const void *module);  /* calling it is its type's forward and nothing else */
     void *(*call)(void *module, void *const *inputs, int ninputs); /* of one that is not plain: a tensor of the scope, or NULL and the error */
+    const char *(*module_name)(const void *module); /* the name of its class there, "Net" */
+    /* For the message of tensors on several devices: what that language calls an argument of op; a variable that holds the root module;
+     * the line that mends it, which is the library's own where this gives false. */
+    const char *(*argument)(const char *op, const char *name);
+    bool (*root_name)(void *module, char *out, size_t n);
+    bool (*cure)(const char *name, void *odd, fa_device wanted, char *out, size_t n);
     void *(*unlock)(void);              /* around long work and waits: other threads of that language may run */
     void (*lock)(void *state);
     uint32_t (*site)(void);             /* the line of the program that runs now, as a small number; 0: unknown. Cheap */

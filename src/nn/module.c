@@ -6,6 +6,7 @@ void fai_module_clear(fa_module *m)
 {
     fai_module_unlist(m);
     for (int i = 0; i < m->nentries; i++) {
+        fai_module_disown(m, &m->entries[i]);
         fai_unref(m->entries[i].object);
         fai_free(FAI_TAG_TEXT, m->entries[i].name, strlen(m->entries[i].name) + 1);
     }
@@ -23,7 +24,71 @@ static void destroy_module(void *object)
     else fai_free(FAI_TAG_OBJECT, object, sizeof(fa_module));
 }
 
-__attribute__((constructor)) static void set_up(void) { fai_set_destructor(FAI_MODULE, destroy_module); }
+/* ---- who is whose: every object remembers the first module that registered it, for paths in errors ---- */
+
+static void adopt(fa_module *m, const fai_entry *e)
+{
+    if (!e->object) return;
+    if (e->kind == FAI_ENTRY_MODULE) {
+        fa_module *child = e->object;
+        if (!child->parent && child != m) child->parent = m;
+    } else {
+        fa_tensor *t = e->object;
+        if (!t->owner) t->owner = m;
+    }
+}
+
+void fai_module_disown(const fa_module *m, const fai_entry *e)
+{
+    if (!e->object) return;
+    if (e->kind == FAI_ENTRY_MODULE) {
+        fa_module *child = e->object;
+        if (child->parent == m) child->parent = NULL;
+    } else {
+        fa_tensor *t = e->object;
+        if (t->owner == m) t->owner = NULL;
+    }
+}
+
+static const fai_entry *entry_of(const fa_module *m, const void *object)
+{
+    for (int i = 0; i < m->nentries; i++)
+        if (m->entries[i].object == object && !m->entries[i].gone) return &m->entries[i];
+    return NULL;
+}
+
+const fai_entry *fai_path_of(const fa_tensor *t, char *path, size_t n, fa_module **root, fa_module **owner)
+{
+    fa_module *m = t->owner;
+    const fai_entry *own = m ? entry_of(m, t) : NULL, *chain[32];
+    int depth = 0;
+    *path = 0;
+    if (!own) return NULL;
+    *owner = m;
+    for (const fai_entry *e; depth < 32 && m->parent && (e = entry_of(m->parent, m)); m = m->parent) chain[depth++] = e;
+    *root = m;
+    while (depth-- > 0 && strlen(path) + 110 < n) snprintf(path + strlen(path), n - strlen(path), "%s%s", *path ? "." : "", chain[depth]->name);
+    return own;
+}
+
+static void tell_path(const fa_tensor *t, char *out, size_t n)
+{
+    char path[256], name[112] = "";
+    fa_module *root, *owner;
+    const fai_entry *e = fai_path_of(t, path, sizeof path, &root, &owner);
+    *out = 0;
+    if (!e) return;
+    const char *type = fai_other_face.module_name ? fai_other_face.module_name(owner) : owner->type->name;
+    if (!fai_other_face.root_name || !fai_other_face.root_name(root, name, sizeof name))
+        snprintf(name, sizeof name, "%s", fai_other_face.module_name ? fai_other_face.module_name(root) : root->type->name);
+    snprintf(out, n, "%s%s%s (%s), its %s %s", name, *path ? "." : "", path, type, e->kind == FAI_ENTRY_PARAMETER ? "parameter" : "buffer", e->name);
+}
+
+__attribute__((constructor)) static void set_up(void)
+{
+    fai_set_destructor(FAI_MODULE, destroy_module);
+    fai_set_path_of(tell_path);
+}
 
 bool fai_module_init(fa_module *m, const fa_module_type *type, size_t data_bytes)
 {
@@ -131,9 +196,11 @@ bool fai_module_set(fa_module *m, const char *op, const char *name, fai_entry_ki
     if (!e && (e = find_gone(m, name, kind))) e->gone = false;
     if (!e && !(e = add_entry(m, op, name))) return false;
     void *old = e->object;
+    fai_module_disown(m, e);
     e->kind = kind;
     e->persistent = persistent;
     e->object = fai_ref(object);
+    adopt(m, e);
     const bool fine = !m->object.type || fai_other_face.entry_set(m, name, object, kind == FAI_ENTRY_PARAMETER);
     fai_unref(old); /* last: it may be the end of much, in Python of what calls back */
     return fine;
@@ -143,6 +210,7 @@ void fai_module_unset(fa_module *m, fai_entry *e)
 {
     void *old = e->object;
     const int at = (int)(e - m->entries);
+    fai_module_disown(m, e);
     e->object = NULL;
     if (at < m->nslots) e->gone = true;
     else {

@@ -62,6 +62,7 @@ struct fa_module {
     uint64_t evaluated_at; /* fai_backwards when it was put into evaluation mode */
     void *host;          /* Python's: hooks and the like */
     void *vectorcall;    /* Python's: how it is called */
+    fa_module *parent;   /* the first that registered it; that one forgets it before it lets go */
 };
 
 static inline fa_tensor *fai_slot(const fa_module *m, int i) { return m->entries[i].object; }
@@ -78,6 +79,9 @@ fa_module *fai_module_make(const fa_module_type *type, size_t data_bytes); /* da
 /* The same into memory that is there: zeroed, its first two words set. What fai_module_clear ends. */
 bool fai_module_init(fa_module *m, const fa_module_type *type, size_t data_bytes);
 void fai_module_clear(fa_module *m);
+void fai_module_disown(const fa_module *m, const fai_entry *entry); /* before m lets go of the entry's object */
+/* Of a registered tensor: the dotted path of its module below the root ("layers.0", "" for the root itself), the entry and the root. */
+const fai_entry *fai_path_of(const fa_tensor *t, char *path, size_t n, fa_module **root, fa_module **owner);
 fai_entry *fai_find_entry(const fa_module *m, const char *name, size_t length);
 bool fai_module_check(const char *op, const fa_module *m);
 /* Puts object under name without asking what it is: a new entry at the end, or the old one's place. */

@@ -357,7 +357,7 @@ bool fai_row_into(const char *op, int loop, fa_tensor *out, int noperands, const
     }
     if (!scalars_to_numbers(op, noperands, operands, numbers, &device)) return false;
     if (!fa_device_equal(device, out->device)) {
-        static const char *const names[] = {"the output", "x"};
+        static const char *const names[] = {"out", "x"};
         fa_tensor *pair[] = {out, operands[0].tensor ? operands[0].tensor : operands[noperands - 1].tensor};
         bool has_tensor = pair[1] != NULL;
         if (has_tensor && !(fai_on_cpu(pair[1]) && pair[1]->ndim == 0)) return fai_same_device(op, 2, names, pair, false);

@@ -56,21 +56,73 @@ fa_dtype fai_result_type(int noperands, const fai_operand *operands)
     return (fa_dtype)stronger(stronger(dims, zero), numbers);
 }
 
-/* The message that people meet first: which argument is where, and the line that mends it. */
-static void *fail_devices(const char *op, int n, const char *const *names, fa_tensor *const *tensors, int odd, fa_device other)
+/* The message that people meet first: torch's sentence, then a line for each tensor, and the line that mends it. */
+
+static const char *argument(const char *op, const char *name)
 {
-    char text[1400], described[300];
-    int told = 0;
-    int length = snprintf(text, sizeof text, "Expected all tensors to be on the same device, but got %s is on %s, different from other tensors on %s.",
-                          names[odd], fa_device_text(tensors[odd]->device), fa_device_text(other));
-    for (int k = 0; k < n && length < 1000; k++) {
+    return fai_other_face.argument ? fai_other_face.argument(fai_tls.called ? fai_tls.called : op, name) : name;
+}
+
+/* "torch.cuda.FloatTensor", as convolutions say it */
+static void text_type(const fa_tensor *t, char *out, size_t n)
+{
+    char kind[32];
+    snprintf(kind, sizeof kind, "%s", fa_device_text(t->device));
+    kind[strcspn(kind, ":")] = 0;
+    snprintf(out, n, "torch.%s%s%sTensor", fai_on_cpu(t) ? "" : kind, fai_on_cpu(t) ? "" : ".", fai_dtype_title((fa_dtype)t->dtype));
+}
+
+static void text_conv(char *out, size_t n, const char *what, const fa_tensor *input, const fa_tensor *other)
+{
+    char a[64], b[64];
+    text_type(input, a, sizeof a), text_type(other, b, sizeof b);
+    snprintf(out, n, "Input type (%s) and %s type (%s) should be the same%s", a, what, b,
+             fai_on_cpu(input) ? " or input should be a MKLDNN tensor and weight is a dense tensor" : "");
+}
+
+void *fai_fail_devices(const char *op, const char *sentence, int n, const char *const *names, fa_tensor *const *tensors, int odd, fa_device other)
+{
+    char text[1900], described[300], name[400];
+    int length = snprintf(text, sizeof text, "%s", sentence);
+    for (int k = 0; k < n && length < 1100; k++) {
         if (!tensors[k]) continue;
         fai_describe(tensors[k], described, sizeof described);
-        length += snprintf(text + length, sizeof text - (size_t)length, "%s %s is %s %s", told++ ? ";" : "", names[k],
-                           described[0] == 'i' ? "an" : "a", described);
+        fai_text_name(tensors[k], name, sizeof name);
+        length += snprintf(text + length, sizeof text - (size_t)length, "\n  %s is %s %s%s%s", argument(op, names[k]), described[0] == 'i' ? "an" : "a",
+                           described, *name ? ": " : "", name);
     }
-    snprintf(text + length, sizeof text - (size_t)length, ". Move it first: %s = fa_to(%s, fa_device_parse(\"%s\")).", names[odd], names[odd], fa_device_text(other));
+    if (length > (int)sizeof text - 400) length = (int)sizeof text - 400;
+    length += snprintf(text + length, sizeof text - (size_t)length, "\nMend it: ");
+    const char *moved = argument(op, names[odd]);
+    if (fai_other_face.cure && fai_other_face.cure(moved, tensors[odd], other, text + length, sizeof text - (size_t)length)) return fai_fail(FA_ERR_RUNTIME, op, "%s", text);
+    fai_text_name(tensors[odd], name, sizeof name);
+    if (tensors[odd]->owner) snprintf(text + length, sizeof text - (size_t)length, "move the whole module, fa_module_to(module, fa_device_parse(\"%s\")).", fa_device_text(other));
+    else snprintf(text + length, sizeof text - (size_t)length, "%s = fa_to(%s, fa_device_parse(\"%s\")).", moved, moved, fa_device_text(other));
     return fai_fail(FA_ERR_RUNTIME, op, "%s", text);
+}
+
+static void *fail_devices(const char *op, int n, const char *const *names, fa_tensor *const *tensors, int odd, int fits, bool elementwise)
+{
+    char sentence[400];
+    const fa_device at = tensors[odd]->device, other = tensors[fits]->device;
+    if (elementwise) {
+        int first = odd; /* torch names the first that is not on the CPU, then the other */
+        for (int k = n - 1; k >= 0; k--)
+            if (tensors[k] && !fai_on_cpu(tensors[k])) first = k;
+        const fa_device one = tensors[first]->device, two = fa_device_equal(one, at) ? other : at;
+        snprintf(sentence, sizeof sentence, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
+                 fa_device_text(one), fa_device_text(two));
+    } else if (strncmp(op, "conv", 4) == 0 && n > 1 && tensors[0] && tensors[1]) {
+        const bool bias = fa_device_equal(tensors[0]->device, tensors[1]->device) && n > 2 && tensors[2];
+        text_conv(sentence, sizeof sentence, bias ? "bias" : "weight", tensors[0], tensors[bias ? 2 : 1]);
+        snprintf(sentence + strlen(sentence), sizeof sentence - strlen(sentence),
+                 ". Expected all tensors to be on the same device, but got %s is on %s, different from other tensors on %s.", argument(op, names[odd]),
+                 fa_device_text(at), fa_device_text(other));
+    } else {
+        snprintf(sentence, sizeof sentence, "Expected all tensors to be on the same device, but got %s is on %s, different from other tensors on %s.",
+                 argument(op, names[odd]), fa_device_text(at), fa_device_text(other));
+    }
+    return fai_fail_devices(op, sentence, n, names, tensors, odd, other);
 }
 
 bool fai_same_device(const char *op, int n, const char *const *names, fa_tensor *const *tensors, bool scalars_pass)
@@ -83,7 +135,7 @@ bool fai_same_device(const char *op, int n, const char *const *names, fa_tensor 
         } else if (!fa_device_equal(tensors[k]->device, tensors[first]->device)) {
             /* the one on the CPU is the one that was forgotten */
             bool swap = fai_on_cpu(tensors[first]);
-            fail_devices(op, n, names, tensors, swap ? first : k, tensors[swap ? k : first]->device);
+            fail_devices(op, n, names, tensors, swap ? first : k, swap ? k : first, scalars_pass);
             return false;
         }
     }

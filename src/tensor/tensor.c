@@ -30,6 +30,7 @@ static void destroy_tensor(void *object)
 {
     fa_tensor *t = object;
     if (t->node || t->grad || t->extra || t->accumulator) forget_graph(t);
+    if (FAI_UNLIKELY(t->name != NULL)) fai_free(FAI_TAG_TEXT, t->name, strlen(t->name) + 1);
     fa_tensor *base = t->base;
     if (t->buffer) fai_buffer_unref(t->buffer);
     if (t->cell && --t->cell->refs == 0) fai_free(FAI_TAG_OBJECT, t->cell, sizeof *t->cell);
@@ -66,7 +67,7 @@ static fa_tensor *new_tensor(const char *op)
     fai_object_init(t, FAI_TENSOR);
     t->offset = 0, t->output = 0, t->view_version = 0;
     t->buffer = NULL, t->cell = NULL, t->node = NULL, t->accumulator = NULL, t->grad = NULL, t->base = NULL, t->extra = NULL;
-    t->attributes = NULL, t->weak = NULL;
+    t->attributes = NULL, t->weak = NULL, t->owner = NULL, t->name = NULL;
     return t;
 }
 
@@ -283,6 +284,38 @@ bool fa_record_stream(fa_tensor *t, fa_stream stream)
 {
     if (!fai_check("record_stream", "t", t)) return false;
     return fai_on_cpu(t) || fai_buffer_used_by(t->buffer, stream, "record_stream");
+}
+
+/* ---- names, for errors ---- */
+
+static void (*path_of)(const fa_tensor *t, char *out, size_t n);
+void fai_set_path_of(void (*of)(const fa_tensor *t, char *out, size_t n)) { path_of = of; }
+
+void fai_text_name(const fa_tensor *t, char *out, size_t n)
+{
+    *out = 0;
+    if (t->name) snprintf(out, n, "%s", t->name);
+    else if (t->owner && path_of) path_of(t, out, n);
+}
+
+bool fa_tensor_set_name(fa_tensor *t, const char *name)
+{
+    const size_t room = name && *name ? strlen(name) + 1 : 0;
+    if (!fai_check("tensor_set_name", "t", t)) return false;
+    if (room > 256) return fai_fail(FA_ERR_VALUE, "tensor_set_name", "a tensor's name is at most 255 bytes long, but this one has %zu", room - 1), false;
+    char *copy = room ? fai_alloc(FAI_TAG_TEXT, room) : NULL;
+    if (room && !copy) return fai_fail_memory("tensor_set_name", room), false;
+    if (t->name) fai_free(FAI_TAG_TEXT, t->name, strlen(t->name) + 1);
+    t->name = room ? memcpy(copy, name, room) : NULL;
+    return true;
+}
+
+size_t fa_tensor_name(const fa_tensor *t, char *text, size_t n)
+{
+    char name[400] = "";
+    if (t) fai_text_name(t, name, sizeof name);
+    if (text && n) snprintf(text, n, "%s", name);
+    return strlen(name);
 }
 
 /* ---- asking ---- */

@@ -33,6 +33,8 @@ struct fa_tensor {
     fa_tensor *base;            /* of a differentiable view: never a view itself */
     fai_extra *extra;
     void *attributes, *weak;    /* Python's: the attributes that a user set, weak references */
+    void *owner;                /* the fa_module that registered it first; that module forgets it before it lets go */
+    char *name;                 /* what fa_tensor_set_name gave */
 };
 enum { FAI_HEAD = 16 };         /* bytes before each tensor, zero: the head that Python's collector wants there */
 
@@ -61,6 +63,11 @@ bool fai_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
 bool fai_normalize_dims(const char *op, const fa_tensor *t, fa_shape dims, bool reduced[FA_MAX_DIMS]); /* empty: all */
 bool fai_check(const char *op, const char *argument, const fa_tensor *t); /* non-NULL, else false (an error unless one is pending) */
 void fai_describe(const fa_tensor *t, char *out, size_t n); /* "float32 tensor of shape [2, 3] on cuda:0" */
+
+/* What people call it: its given name, or where it stands in a module ("Net.layers.0 (Linear), its parameter weight"); "" if it has
+ * neither. fai_set_path_of: once, at load, by the floor that knows modules. */
+void fai_text_name(const fa_tensor *t, char *out, size_t n);
+void fai_set_path_of(void (*path_of)(const fa_tensor *t, char *out, size_t n));
 
 /* ---- print.c ---- */
 size_t fai_to_text_as(const char *name, fa_tensor *t, char *out, size_t n); /* fa_to_text with another word than "tensor" */
