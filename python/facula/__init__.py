@@ -367,6 +367,7 @@ def get_device_module(device=None):
 from ._streams import Event, Stream
 from . import accelerator, amp, autograd, backends, cpu, cuda, mps, npu, opencl, testing, version, xpu
 from .serialization import load, save
+from ._helpers import check, device_of, move, pick_device, to_device
 from .amp import autocast
 from . import _missing
 from ._missing import compile

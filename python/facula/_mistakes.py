@@ -79,3 +79,33 @@ def cure(argument, tensor, device):
         return f'{name} = {name}.to("{device}"). Tensor.to() gives a new tensor, {name} itself stays where it is.'
     name = argument if argument.partition("[")[0].isidentifier() else "t"
     return f'{name} = {name}.to("{device}"), before the call.'
+
+
+def of_no_parameters(given):
+    """Why an optimizer may have got an empty list: a model of the program that has no parameters, and what is wrong with it."""
+    from ._helpers import check
+    empty = {}
+    for frame in () if isinstance(given, (list, tuple)) else _frames():
+        models = {name: value for name, value in list(frame.f_locals.items()) if isinstance(value, _module()) and name.isidentifier()}
+        empty = {name: value for name, value in models.items() if next(value.parameters(), None) is None}
+        if models:
+            break  # those of the innermost frame that has any
+    for name, value in empty.items():
+        for found in check(value):
+            return f". {name} has none, but {name}.{found}"
+    return (f". model.parameters() is a generator: it is empty the second time. A model finds what its attributes are, not modules in plain lists: "
+            f"{_C._names}.check(model) finds these.")
+
+
+def of_fork(error, trace, dataset):
+    """Where a data set uses a device in a forked worker: the class, the method and the line; "" for other errors."""
+    if "forked subprocess" not in str(error):
+        return ""
+    where = ""
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_locals.get("self") is dataset and dataset is not None:
+            where = f" in {type(dataset).__name__}.{frame.f_code.co_name}, line {trace.tb_lineno} of {frame.f_code.co_filename}"
+        trace = trace.tb_next
+    return (f"\nThe device was used in a DataLoader worker{where}. Return CPU tensors from the data set and move each batch in the training loop: "
+            f"batch = batch.to(device). Or start the workers anew: DataLoader(..., multiprocessing_context='spawn').")

@@ -49,7 +49,7 @@ static bool default_device(const reader *r, const char *location, fa_device *dev
             "map_location='cpu' (in C: fa_pt_options.device)",
             location);
     }
-    const char *type = upper_type(location);
+    const char *type = upper_type(location), *path = r->file.path;
     if (device->type == FA_DEVICE_CPU) return true;
     if (!fa_device_is_available(device->type)) {
         if (type == NULL) return fai_device_resolve(device, r->file.op);
@@ -57,9 +57,10 @@ static bool default_device(const reader *r, const char *location, fa_device *dev
             FA_ERR_RUNTIME, r->file.op,
             "Attempting to deserialize object on a %s device but torch.%.4s.is_available() is False. If you are running on a "
             "CPU-only "
-            "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU. (In C: "
+            "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU%s%.200s%s. (In C: "
             "fa_pt_options.device. For a simulated device set FACULA_SIM=%.4s:1.)",
-            type, type[0] == 'C' ? "cuda" : "xpu", type[0] == 'C' ? "cuda" : "xpu");
+            type, type[0] == 'C' ? "cuda" : "xpu", path ? ": torch.load('" : "", path ? path : "", path ? "', map_location='cpu')" : "",
+            type[0] == 'C' ? "cuda" : "xpu");
     }
     if (device->index < fa_device_count(device->type)) return fai_device_resolve(device, r->file.op);
     return fai_fail(FA_ERR_RUNTIME, r->file.op,

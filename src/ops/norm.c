@@ -163,7 +163,8 @@ static bool check_batch(const fa_tensor *x, fa_tensor *const stats[4], bool trai
                         "Expected running_mean and running_var to be defined when training is false");
     if (training && x->size[1] > 0 && x->numel / x->size[1] == 1)
         return fai_fail(FA_ERR_VALUE, "batch_norm",
-                        "Expected more than 1 value per channel when training, got input size torch.Size(%s)", found);
+                        "Expected more than 1 value per channel when training, got input size torch.Size(%s). If it is the last, smaller batch of a "
+                        "loader, leave it out: drop_last=True. (In C: .drop_last = true.)", found);
     return true;
 }
 

@@ -83,7 +83,8 @@ class Optimizer:
         self.param_groups = []
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            from .._mistakes import of_no_parameters
+            raise ValueError("optimizer got an empty parameter list" + of_no_parameters(params))
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:

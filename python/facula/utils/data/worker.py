@@ -6,6 +6,7 @@ import traceback
 
 import facula as torch
 
+from ... import _mistakes
 from . import info
 from .fetch import IterableFetcher, MapFetcher
 from .transport import Channel
@@ -22,6 +23,8 @@ class Failed:
         kind, value, trace = sys.exc_info()
         self.kind, self.where = kind, where
         self.text = "".join(traceback.format_exception(kind, value, trace))
+        if info.current is not None:
+            self.text += _mistakes.of_fork(value, trace, info.current.dataset)
 
     def __reduce__(self):
         import pickle
