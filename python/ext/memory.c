@@ -96,7 +96,9 @@ static PyObject *pinned_stats(PyObject *self, PyObject *unused)
 static PyObject *pinned_reset(PyObject *self, PyObject *peaks)
 {
     (void)self;
-    if (PyObject_IsTrue(peaks)) fa_pinned_reset_peak();
+    const int truth = PyObject_IsTrue(peaks);
+    if (truth < 0) return NULL;
+    if (truth) fa_pinned_reset_peak();
     else fa_pinned_reset_accumulated();
     Py_RETURN_NONE;
 }
