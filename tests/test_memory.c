@@ -1,5 +1,8 @@
 /* Statistics of a device's memory, with PyTorch's meanings: what every number counts, the printed table (against one that PyTorch
- * printed), lists of blocks, limits, raw memory. On the fake device of fake_backend.h, 64 MiB large. */
+ * printed), lists of blocks, limits, raw memory. On the fake device of fake_backend.h, 64 MiB large.
+ *
+ * A sanitizer's build keeps no memory back, so its numbers are others.
+ * test-modes: release debug */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

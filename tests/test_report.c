@@ -1,7 +1,9 @@
 /* What C programs are told of a device's memory: the report of an out-of-memory error, fa_memory_explain; and that memory is taken only
  * where it is used, printing included. (tests/python/test_memory.py has each claim's near misses.)
  *
- * test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB */
+ * test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB
+ * A sanitizer's build keeps no memory back, so its numbers are others.
+ * test-modes: release debug */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

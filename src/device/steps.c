@@ -12,9 +12,9 @@ enum { SLACK_PART = 16 };
 
 void fai_memory_rows(fa_device device, int64_t rows) {
     fai_dev *dev = fai_dev_find(device);
-    if (!dev || dev->step.rows) return;
+    if (!dev || __atomic_load_n(&dev->step.rows, __ATOMIC_RELAXED)) return; /* nearly always, and then without the lock */
     pthread_mutex_lock(&dev->memory_lock);
-    if (!dev->step.rows) dev->step.rows = rows;
+    if (!dev->step.rows) __atomic_store_n(&dev->step.rows, rows, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&dev->memory_lock);
 }
 
@@ -35,7 +35,7 @@ static void end_step(fai_dev *dev) {
     const uint64_t live = dev->stats.allocated_bytes[FA_POOL_ALL].current;
     if (s->rows && s->rows == s->rows_before && s->count > 0) remember(s, (fai_step_seen){s->rows, s->peak, s->begin});
     s->rows_before = s->rows;
-    s->rows = 0;
+    __atomic_store_n(&s->rows, 0, __ATOMIC_RELAXED);
     s->peak = s->begin = live;
     s->count++;
     pthread_mutex_unlock(&dev->memory_lock);
