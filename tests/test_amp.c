@@ -4,24 +4,12 @@
  * test-env: FACULA_SIM=cuda:2 */
 #include "autograd/autocast.h"
 #include "nn/module.h"
+#include "support/scope.h"
 #include <facula.h>
 #include <setjmp.h>
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
-
-static int begin(void **state) {
-    (void)state;
-    fa_scope_open();
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fa_scope_close();
-    if (fa_failed()) fprintf(stderr, "left over: %s\n", fa_error_peek()->text);
-    return fa_error_take().code == FA_OK ? 0 : -1;
-}
 
 static void assert_error(fa_code code, const char *begins) {
     const fa_error e = fa_error_take();

@@ -10,19 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include "golden/loading.h"
-
-static int begin(void **state) {
-    (void)state;
-    fa_scope_open();
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fa_scope_close();
-    if (fa_failed()) fprintf(stderr, "left over: %s\n", fa_error_peek()->text);
-    return fa_error_take().code == FA_OK ? 0 : -1;
-}
+#include "support/scope.h"
 
 #define assert_error(want_code, want_text)                                                                                       \
     do {                                                                                                                         \

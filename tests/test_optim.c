@@ -10,21 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "golden/training.h"
+#include "support/scope.h"
 
 enum { STEPS = 20, SKIPPED = 2, VALUES = 17 };
-
-static int begin(void **state) {
-    (void)state;
-    fa_scope_open();
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fa_scope_close();
-    if (fa_failed()) fprintf(stderr, "left over: %s\n", fa_error_peek()->text);
-    return fa_error_take().code == FA_OK ? 0 : -1;
-}
 
 #define assert_error(want_code, want_text)                                                                                       \
     do {                                                                                                                         \

@@ -9,25 +9,13 @@
 #include <math.h>
 #include <string.h>
 #include "golden/rules.h"
+#include "support/scope.h"
 
 enum { STEPS = 20, SKIPPED = 2, FALL = 10, VALUES = 17 };
 
 static const fai_rule *const rules[] = {&fai_rule_rmsprop, &fai_rule_adagrad, &fai_rule_adadelta, &fai_rule_adamax,
                                         &fai_rule_nadam,   &fai_rule_radam,   &fai_rule_asgd,     &fai_rule_rprop};
 enum { RULES = sizeof rules / sizeof *rules, CASES = sizeof rule_cases / sizeof *rule_cases };
-
-static int begin(void **state) {
-    (void)state;
-    fa_scope_open();
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    fa_scope_close();
-    if (fa_failed()) fprintf(stderr, "left over: %s\n", fa_error_peek()->text);
-    return fa_error_take().code == FA_OK ? 0 : -1;
-}
 
 #define assert_error(want_code, want_text)                                                                                       \
     do {                                                                                                                         \

@@ -14,6 +14,13 @@ static bool stream_from(PyObject *device, PyObject *id, fa_stream *out)
     return true;
 }
 
+/* The two arguments of a function that is about one stream; format: "OO:name". */
+static bool stream_argument(PyObject *args, const char *format, fa_stream *out)
+{
+    PyObject *device, *id;
+    return PyArg_ParseTuple(args, format, &device, &id) && stream_from(device, id, out);
+}
+
 static PyObject *named(fa_stream s)
 {
     if (!s.device.type || fa_failed()) return fapy_raise();
@@ -41,20 +48,18 @@ static PyObject *stream_get(PyObject *self, PyObject *args)
 
 static PyObject *stream_set(PyObject *self, PyObject *args)
 {
-    PyObject *device, *id;
     fa_stream s;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO:set_stream", &device, &id) || !stream_from(device, id, &s)) return NULL;
+    if (!stream_argument(args, "OO:set_stream", &s)) return NULL;
     return fa_set_current_stream(s) ? Py_NewRef(Py_None) : fapy_raise();
 }
 
 /* (priority, the driver's handle) */
 static PyObject *stream_facts(PyObject *self, PyObject *args)
 {
-    PyObject *device, *id;
     fa_stream s;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO:stream", &device, &id) || !stream_from(device, id, &s)) return NULL;
+    if (!stream_argument(args, "OO:stream", &s)) return NULL;
     const int priority = fa_stream_priority(s);
     void *handle = fa_stream_native(s);
     if (fa_failed()) return fapy_raise();
@@ -63,19 +68,17 @@ static PyObject *stream_facts(PyObject *self, PyObject *args)
 
 static PyObject *stream_query(PyObject *self, PyObject *args)
 {
-    PyObject *device, *id;
     fa_stream s;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO:query", &device, &id) || !stream_from(device, id, &s)) return NULL;
+    if (!stream_argument(args, "OO:query", &s)) return NULL;
     return yes_or_raise(fa_stream_query(s));
 }
 
 static PyObject *stream_synchronize(PyObject *self, PyObject *args)
 {
-    PyObject *device, *id;
     fa_stream s;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO:synchronize", &device, &id) || !stream_from(device, id, &s)) return NULL;
+    if (!stream_argument(args, "OO:synchronize", &s)) return NULL;
     return fa_stream_synchronize(s) ? Py_NewRef(Py_None) : fapy_raise();
 }
 
@@ -128,17 +131,15 @@ static void event_dealloc(PyObject *self)
 
 static PyObject *event_record(PyObject *self, PyObject *args)
 {
-    PyObject *device, *id;
     fa_stream s;
-    if (!PyArg_ParseTuple(args, "OO:record", &device, &id) || !stream_from(device, id, &s)) return NULL;
+    if (!stream_argument(args, "OO:record", &s)) return NULL;
     return fa_event_record(((event *)self)->event, s) ? Py_NewRef(Py_None) : fapy_raise();
 }
 
 static PyObject *event_wait(PyObject *self, PyObject *args)
 {
-    PyObject *device, *id;
     fa_stream s;
-    if (!PyArg_ParseTuple(args, "OO:wait", &device, &id) || !stream_from(device, id, &s)) return NULL;
+    if (!stream_argument(args, "OO:wait", &s)) return NULL;
     return fa_event_wait(((event *)self)->event, s) ? Py_NewRef(Py_None) : fapy_raise();
 }
 

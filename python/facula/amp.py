@@ -241,7 +241,7 @@ def custom_bwd(bwd=None, *, device_type):
     return backward
 
 
-def _old_names(device, module, dtype):
+def _old_names(device, module, default):
     """The autocast and GradScaler of torch.cuda.amp and torch.cpu.amp."""
     text = "`torch.{0}.amp.{1}(args...)` is deprecated. Please use `torch.amp.{1}('{0}', args...)` instead."
 
@@ -255,7 +255,6 @@ def _old_names(device, module, dtype):
             warnings.warn(text.format(device, "GradScaler"), FutureWarning, stacklevel=2)
             super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
-    default = dtype
     for kind, name in ((old_autocast, "autocast"), (OldGradScaler, "GradScaler")):
         kind.__name__ = kind.__qualname__ = name
         kind.__module__ = module

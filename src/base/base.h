@@ -36,7 +36,7 @@ void fai_drop_caches(void);
 uint64_t fai_tag_bytes(fai_tag tag);                  /* in use under one tag */
 
 /* ---- object.c: counted objects and the scopes that own them ---- */
-typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_SCALER, FAI_TENSORS, FAI_VALUES, FAI_EVENT, FAI_GRAPH, FAI_KIND_COUNT } fai_kind;
+typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_SCALER, FAI_TENSORS, FAI_VALUES, FAI_EVENT, FAI_KIND_COUNT } fai_kind;
 /* The first two words are laid out as a PyObject's, so that one object can serve both languages; type is NULL in C. */
 typedef struct fai_object {
     int64_t refs;

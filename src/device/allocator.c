@@ -124,7 +124,6 @@ static uint64_t release_from(fai_dev *dev, fai_pool *pool) {
             if (dev->backend->release(dev->ordinal, block->address) != 0) continue; /* a lost device: it stays on the books */
             take_free(dev, block);
             drop_segment(dev, block);
-            block->heap->segments--;
             released += block->size;
             free_description(dev, block);
         }
@@ -249,7 +248,6 @@ static fai_block *new_segment(fai_dev *dev, fai_heap *heap, size_t size, const c
     block->size = segment;
     block->small = size <= SMALL_MOST;
     block->heap = heap;
-    heap->segments++;
     add_segment(dev, block);
     return block;
 }
@@ -285,7 +283,6 @@ static void make_live(fai_dev *dev, fai_block *block, size_t asked, uint32_t sit
     block->after = dev->live;
     if (dev->live) dev->live->before = block;
     dev->live = block;
-    block->heap->live++;
     fai_count_live(dev, block, true);
     fai_count_active(dev, block, true);
 }
@@ -349,7 +346,6 @@ static void free_block(fai_dev *dev, fai_block *block) {
     if (block->after) block->after->before = block->before;
     if (block->before) block->before->after = block->after;
     else dev->live = block->after;
-    block->heap->live--;
     fai_count_live(dev, block, false);
     if (FAI_UNLIKELY(must_wait(dev, block))) {
         block->after = dev->waiting;

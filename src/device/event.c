@@ -74,11 +74,7 @@ bool fa_event_wait(fa_event *event, fa_stream stream) {
     fai_stream *s = fai_stream_find(stream, "event_wait");
     if (!s || !event->handle || event->stream == s) return s != NULL; /* its own stream is in order anyway */
     if (s->dev->backend != event->dev->backend) return fa_event_synchronize(event);
-    pthread_mutex_lock(&s->lock);
-    int code = s->dev->backend->stream_wait_event(s->dev->ordinal, s->handle, event->handle);
-    s->place++;
-    if (!s->foreign) s->foreign = s->place;
-    pthread_mutex_unlock(&s->lock);
+    int code = fai_stream_await(s, event->handle);
     return code == 0 || fai_fail_backend(s->dev, code, "event_wait", "making a stream wait for an event");
 }
 

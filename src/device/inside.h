@@ -31,12 +31,10 @@ typedef struct fai_pool {
     fai_block *bin[FAI_BINS];            /* free blocks, each list by size */
     uint64_t filled[(FAI_BINS + 63) / 64]; /* which bins have any */
 } fai_pool;
-/* The free memory of one stream, or of a graph. What it has is used again by nobody else. */
+/* The free memory of one stream. What it has is used again by nobody else. */
 typedef struct fai_heap {
     struct fai_heap *next;               /* of the same device */
     fai_pool small, large;
-    uint64_t live, segments;             /* blocks in use; pieces of the driver's memory */
-    int graphs;                          /* of a heap of graphs: how many use it */
 } fai_heap;
 
 /* ---- queue.c ---- */
@@ -65,7 +63,6 @@ typedef struct fai_stream {
     fa_event_handle marker;              /* behind place `marked`: how queries and the watchdog know how far it has come */
     uint64_t marked;
     bool hung;                           /* the watchdog gave it up */
-    struct fa_graph *capture;            /* operations are noted there instead of queued */
 } fai_stream;
 #define FAI_PLACE_BITS 48
 static inline uint64_t fai_place_base(const fai_stream *s) { return (uint64_t)s->id << FAI_PLACE_BITS; }
@@ -126,6 +123,7 @@ static inline fai_heap *fai_heap_now(fai_dev *dev) { return &fai_stream_now(dev)
 fai_stream *fai_stream_find(fa_stream stream, const char *op); /* NULL and an error */
 void fai_stream_init(fai_dev *dev, fai_stream *s, int id);
 bool fai_stream_order(fai_stream *later, fai_stream *earlier, const char *op); /* what comes into later runs behind all of earlier */
+int fai_stream_await(fai_stream *s, fa_event_handle event); /* what comes into s runs behind the event; 0 or the backend's code */
 
 /* ---- registry.c ---- */
 fai_dev *fai_dev_find(fa_device device);            /* NULL and no error if it is not there; index -1: the current one */
@@ -158,6 +156,18 @@ void fai_block_used_by(fai_dev *dev, fai_block *block, const fai_stream *s); /* 
 void fai_heap_add(fai_dev *dev, fai_heap *heap);
 
 /* ---- stats.c: with the lock held; a freed block that a queue still uses is not live, but active ---- */
+static inline void fai_count(fa_memory_count *c, uint64_t amount, bool more)
+{
+    if (more) {
+        c->current += amount;
+        c->allocated += amount;
+        if (c->current > c->peak) c->peak = c->current;
+    } else {
+        c->current -= amount;
+        c->freed += amount;
+    }
+}
+void fai_count_reset(fa_memory_count *c, bool peaks);                     /* else what was ever allocated and freed */
 void fai_count_live(fai_dev *dev, const fai_block *block, bool more);
 void fai_count_active(fai_dev *dev, const fai_block *block, bool more);
 void fai_count_segment(fai_dev *dev, const fai_block *block, bool more);

@@ -32,25 +32,14 @@ static bool is_idle(pinned *p) {
     return p->nuses == 0;
 }
 
-static void change(fa_memory_count *count, uint64_t amount, bool more) {
-    if (more) {
-        count->current += amount;
-        count->allocated += amount;
-        if (count->current > count->peak) count->peak = count->current;
-    } else {
-        count->current -= amount;
-        count->freed += amount;
-    }
-}
-
 static void count_block(const pinned *p, bool more) {
-    change(&stats.allocations, 1, more);
-    change(&stats.allocated_bytes, p->room, more);
+    fai_count(&stats.allocations, 1, more);
+    fai_count(&stats.allocated_bytes, p->room, more);
 }
 
 static void count_use(const pinned *p, bool more) {
-    change(&stats.active_requests, 1, more);
-    change(&stats.active_bytes, p->room, more);
+    fai_count(&stats.active_requests, 1, more);
+    fai_count(&stats.active_bytes, p->room, more);
 }
 
 static void give_back(pinned *p) {
@@ -84,14 +73,13 @@ static void released(void *context) {
 }
 
 static pinned *take_spare(const fai_dev *dev, size_t room) {
-    pinned *found = NULL;
     pthread_mutex_lock(&lock);
-    for (pinned **link = &spare; *link && !found; link = &(*link)->next) {
-        if ((*link)->room != room || (*link)->dev->backend != dev->backend || !is_idle(*link)) continue;
-        found = *link;
+    pinned **link = &spare;
+    while (*link && ((*link)->room != room || (*link)->dev->backend != dev->backend || !is_idle(*link))) link = &(*link)->next;
+    pinned *found = *link;
+    if (found) {
         *link = found->next;
         count_use(found, true);
-        break;
     }
     pthread_mutex_unlock(&lock);
     return found;
@@ -141,10 +129,7 @@ void fa_pinned_get_stats(fa_pinned_stats *out) {
 static void reset(bool peaks) {
     fa_memory_count *const count[] = {&stats.allocations, &stats.allocated_bytes, &stats.active_requests, &stats.active_bytes};
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < 4; i++) {
-        if (peaks) count[i]->peak = count[i]->current;
-        else count[i]->allocated = count[i]->freed = 0;
-    }
+    for (int i = 0; i < 4; i++) fai_count_reset(count[i], peaks);
     pthread_mutex_unlock(&lock);
 }
 

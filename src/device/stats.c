@@ -8,17 +8,12 @@
 
 static inline void change(fa_memory_count count[FA_POOL_COUNT], int pool, uint64_t amount, bool more) {
     const int both[] = {FA_POOL_ALL, pool};
-    for (int i = 0; i < 2; i++) {
-        fa_memory_count *c = &count[both[i]];
-        if (more) {
-            c->current += amount;
-            c->allocated += amount;
-            if (c->current > c->peak) c->peak = c->current;
-        } else {
-            c->current -= amount;
-            c->freed += amount;
-        }
-    }
+    for (int i = 0; i < 2; i++) fai_count(&count[both[i]], amount, more);
+}
+
+void fai_count_reset(fa_memory_count *c, bool peaks) {
+    if (peaks) c->peak = c->current;
+    else c->allocated = c->freed = 0;
 }
 
 static inline int pool_of(const fai_block *block) { return block->small ? FA_POOL_SMALL : FA_POOL_LARGE; }
@@ -89,10 +84,7 @@ static void reset(fa_device device, bool peaks) {
     if (!dev || fai_forked_child()) return;
     fa_memory_count *count = (fa_memory_count *)(void *)&dev->stats;
     pthread_mutex_lock(&dev->memory_lock);
-    for (int i = 0; i < COUNTS; i++) {
-        if (peaks) count[i].peak = count[i].current;
-        else count[i].allocated = count[i].freed = 0;
-    }
+    for (int i = 0; i < COUNTS; i++) fai_count_reset(&count[i], peaks);
     if (!peaks) dev->stats.num_alloc_retries = dev->stats.num_ooms = dev->stats.num_oom_rejections = 0;
     pthread_mutex_unlock(&dev->memory_lock);
 }

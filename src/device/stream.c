@@ -193,6 +193,15 @@ bool fa_stream_wait_stream(fa_stream stream, fa_stream other) {
     return first && fai_stream_order(s, first, "stream_wait_stream");
 }
 
+int fai_stream_await(fai_stream *s, fa_event_handle event) {
+    pthread_mutex_lock(&s->lock);
+    int code = s->dev->backend->stream_wait_event(s->dev->ordinal, s->handle, event);
+    s->place++;
+    if (!s->foreign) s->foreign = s->place;
+    pthread_mutex_unlock(&s->lock);
+    return code;
+}
+
 /* Between devices too: a driver's streams may wait for events of its other devices. Where the backends differ, the host waits. */
 bool fai_stream_order(fai_stream *later, fai_stream *earlier, const char *op) {
     if (later == earlier) return true;
@@ -204,13 +213,7 @@ bool fai_stream_order(fai_stream *later, fai_stream *earlier, const char *op) {
     pthread_mutex_lock(&earlier->lock);
     code = b->event_record(earlier->dev->ordinal, event, earlier->handle);
     pthread_mutex_unlock(&earlier->lock);
-    if (!code) {
-        pthread_mutex_lock(&later->lock);
-        code = b->stream_wait_event(later->dev->ordinal, later->handle, event);
-        later->place++;
-        if (!later->foreign) later->foreign = later->place;
-        pthread_mutex_unlock(&later->lock);
-    }
+    if (!code) code = fai_stream_await(later, event);
     b->event_destroy(earlier->dev->ordinal, event); /* a driver keeps what is queued of it */
     return code == 0 || fai_fail_backend(later->dev, code, op, "making one stream wait for another");
 }
