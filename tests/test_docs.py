@@ -9,58 +9,17 @@ import glob
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(ROOT, "build", "release")))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from pages import BUILD, ROOT, blocks, check, commands, finish, read, run
+
 PAGES = ["README.md", "README.zh.md", "CONTRIBUTING.md"] + sorted(
     os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "docs", "*.md")))
-passed = 0
-problems = []
-
-
-def check(ok, text):
-    global passed
-    if ok:
-        passed += 1
-    else:
-        problems.append(text)
-
-
-def read(name):
-    with open(os.path.join(ROOT, name), encoding="utf-8") as f:
-        return f.read()
-
-
-def run(command, cwd=ROOT, more=(), limit=120):
-    """(exit code, what it printed); FACULA_SIM is only set where more says so."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("FACULA_SIM", "MAKE", "MFLAGS"))}
-    env.update(more)
-    try:
-        r = subprocess.run(command, cwd=cwd, env=env, shell=isinstance(command, str), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                           stdin=subprocess.DEVNULL, universal_newlines=True, errors="replace", timeout=limit)
-    except subprocess.TimeoutExpired:
-        return 124, "stopped after %d s" % limit
-    return r.returncode, r.stdout
-
-
-def blocks(text, language):
-    """Fenced blocks of a language, also those indented within a list."""
-    return [re.sub(r"(?m)^   ", "", b) if indent else b
-            for indent, b in re.findall(r"(?ms)^( *)```%s\n(.*?)^\1```" % language, text)]
 
 
 # ---- commands ----
-
-def commands(text):
-    for block in blocks(text, "sh"):
-        for line in block.splitlines():
-            line = re.sub(r"\s+#.*", "", line).strip()
-            if line:
-                yield line
-
 
 def run_command(page, line, scratch):
     """Runs a line of a page with what is built already: long builds are asked of make -n, PREFIX is a scratch folder."""
@@ -206,10 +165,7 @@ def main():
         installed_program(scratch)
     finally:
         shutil.rmtree(scratch)
-    for p in problems:
-        print(p)
-    print("%d passed, %d failed" % (passed, len(problems)))
-    return 1 if problems else 0
+    return finish()
 
 
 if __name__ == "__main__":

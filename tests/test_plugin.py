@@ -8,14 +8,14 @@ test-modes: release
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(ROOT, "build", "release")))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+import pages
+from pages import BUILD, ROOT, check, finish
+
 INFO = os.path.join(BUILD, "bin", "facula") + " info"
-passed, problems = 0, []
 
 # What NPU_CC names here: cc, which compiles a text once for all of the tests.
 COMPILER = """#!/bin/sh
@@ -50,30 +50,14 @@ FAULTS = [
 ]
 
 
-def check(ok, text):
-    global passed
-    if ok:
-        passed += 1
-    else:
-        problems.append(text)
-
-
 def run(command, limit=200, **more):
     """(exit code, what it printed)"""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("FACULA_")}
-    env.update(more)
-    try:
-        r = subprocess.run(command, cwd=ROOT, env=env, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                           universal_newlines=True, errors="replace", timeout=limit)
-    except subprocess.TimeoutExpired:
-        return 124, "stopped after %d s" % limit
-    return r.returncode, r.stdout
+    return pages.run(command, more=more, limit=limit, without="FACULA_")
 
 
 def follow_page(scratch):
     """Every command of docs/backend.md; what it makes goes to the scratch folder."""
-    with open(os.path.join(ROOT, "docs", "backend.md"), encoding="utf-8") as f:
-        lines = [l for b in re.findall(r"(?ms)^```sh\n(.*?)^```", f.read()) for l in b.splitlines() if l]
+    lines = list(pages.commands(pages.read("docs/backend.md")))
     check(len(lines) == 5, "docs/backend.md: 5 commands were expected, not %d" % len(lines))
     for line in lines:
         if line.startswith("make"):
@@ -169,10 +153,7 @@ def main():
         python_face(scratch)
     finally:
         shutil.rmtree(scratch)
-    for p in problems:
-        print(p)
-    print("%d passed, %d failed" % (passed, len(problems)))
-    return 1 if problems else 0
+    return finish()
 
 
 if __name__ == "__main__":
