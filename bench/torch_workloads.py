@@ -99,5 +99,7 @@ WORK = {
     "add_10m": lambda: pair(10000000, torch.add), "loader": loader,
 }
 
+if sys.argv[1:] == ["--list"]:
+    sys.exit(print(*WORK, sep="\n"))
 for name in sys.argv[1:] or WORK:
     print(f"{name} {best(WORK[name]()):.3f}", flush=True)

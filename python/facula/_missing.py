@@ -3,7 +3,6 @@
 `attribute_of(name, lazy)` makes the __getattr__ of a module; `Finder` answers `import torch.X` for modules that are not
 there, and, in programs that run as PyTorch's, imports of packages that belong to PyTorch (torchvision and its kin).
 """
-import difflib
 import importlib
 import importlib.machinery
 import os
@@ -63,6 +62,8 @@ def message(module, name, known=()):
     path = (module + "." + name).partition(".")[2]
     words = [f"module '{module}' has no attribute '{name}': {module}.{name} is not in Facula."]
     said = status(path)
+    import difflib
+
     near = difflib.get_close_matches(name, [k for k in known if not k.startswith("_") and k != name], 3, 0.7)
     if said:
         words.append(said)
