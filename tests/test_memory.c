@@ -1,8 +1,5 @@
 /* Statistics of a device's memory, with PyTorch's meanings: what every number counts, the printed table (against one that PyTorch
- * printed), lists of blocks, limits, raw memory. On the fake device of fake_backend.h, 64 MiB large.
- *
- * A sanitizer's build keeps no memory back, so its numbers are others.
- * test-modes: release debug */
+ * printed), lists of blocks, limits, raw memory. On the fake device of fake_backend.h, 64 MiB large. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +16,16 @@ static fa_device dev(int index) { return fa_device_of_type(type, index); }
 static int setup(void **state)
 {
     (void)state;
+    fa_test_caches(true); /* off at start under a sanitizer */
     type = fai_backend_add(&fake_backend, NULL);
     return type == 0;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    fa_test_caches(false); /* gives all back */
+    return 0;
 }
 
 static int clean(void **state)
@@ -227,5 +232,5 @@ int main(void)
         TEST(the_table_is_pytorchs),                  TEST(blocks_are_listed_by_address),     TEST(a_process_can_limit_itself),
         TEST(raw_memory_goes_back_by_its_address),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, setup, finish);
 }

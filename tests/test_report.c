@@ -1,9 +1,7 @@
 /* What C programs are told of a device's memory: the report of an out-of-memory error, fa_memory_explain; and that memory is taken only
  * where it is used, printing included. (tests/python/test_memory.py has each claim's near misses.)
  *
- * test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB
- * A sanitizer's build keeps no memory back, so its numbers are others.
- * test-modes: release debug */
+ * test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -165,6 +163,7 @@ static void where_memory_is_in_words(void **state)
 {
     (void)state;
     char text[2048];
+    fa_test_caches(true); /* off at start under a sanitizer */
     fa_tensor *x = fa_zeros(FA_SHAPE(3 << 18), .device = gpu()), *gone = fa_zeros(FA_SHAPE(30 << 18), .device = gpu());
     fa_drop(gone);
     assert_non_null(x);
@@ -191,5 +190,7 @@ int main(void)
         TEST(a_list_of_losses), TEST(one_scope_for_a_whole_loop), TEST(a_loop_with_a_scope_needs_no_advice), TEST(evaluation_that_records), TEST(memory_comes_back),
         TEST(printing_copies_the_edges), TEST(where_memory_is_in_words),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    fa_test_caches(false); /* gives all back */
+    return failed;
 }
