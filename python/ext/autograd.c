@@ -57,7 +57,10 @@ static PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "name()\n-
 static PyGetSetDef node_attributes[] = {{"next_functions", node_next, NULL, "The operations that made its inputs.", NULL}, {0}};
 PyTypeObject fapy_Node = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula.autograd.graph.Node", .tp_basicsize = sizeof(node_object), .tp_flags = Py_TPFLAGS_DEFAULT,
                           .tp_dealloc = node_dealloc, .tp_repr = node_repr, .tp_methods = node_methods, .tp_getset = node_attributes,
-                          .tp_richcompare = node_compare, .tp_hash = node_hash, .tp_doc = "A recorded operation."};
+                          .tp_richcompare = node_compare, .tp_hash = node_hash, .tp_doc = "A recorded operation.\n\n"
+              ">>> y = torch.ones(2, requires_grad=True).exp()\n"
+              ">>> y.grad_fn.name(), len(y.grad_fn.next_functions)\n"
+              "('ExpBackward0', 1)"};
 
 PyObject *fapy_grad_fn(fa_tensor *t)
 {
@@ -312,10 +315,26 @@ static PyMethodDef mode_methods[] = {{"__enter__", mode_enter, METH_NOARGS, NULL
 static PyObject *mode_make(PyTypeObject *type, PyObject *args, PyObject *keywords);
 #define MODE(variable, title, doc) static PyTypeObject variable = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula.autograd.grad_mode." title, .tp_basicsize = sizeof(mode_object), \
     .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = mode_make, .tp_call = mode_call, .tp_methods = mode_methods, .tp_doc = doc}
-MODE(no_grad, "no_grad", "no_grad()\n--\n\nNothing is recorded inside: `with torch.no_grad():` or `@torch.no_grad()`.");
-MODE(enable_grad, "enable_grad", "enable_grad()\n--\n\nOperations are recorded inside, also within no_grad.");
-MODE(set_grad, "set_grad_enabled", "set_grad_enabled(mode)\n--\n\nSets at once whether operations are recorded; as a context, until its end.");
-MODE(inference_mode, "inference_mode", "inference_mode(mode=True)\n--\n\nNothing is recorded inside, and what is made there can't take part in a graph later.");
+MODE(no_grad, "no_grad", "no_grad()\n--\n\nNothing is recorded inside: `with torch.no_grad():` or `@torch.no_grad()`.\n\n"
+              ">>> x = torch.ones(1, requires_grad=True)\n"
+              ">>> with torch.no_grad():\n"
+              "...     (x * 2).requires_grad\n"
+              "False");
+MODE(enable_grad, "enable_grad", "enable_grad()\n--\n\nOperations are recorded inside, also within no_grad.\n\n"
+              ">>> x = torch.ones(1, requires_grad=True)\n"
+              ">>> with torch.no_grad(), torch.enable_grad():\n"
+              "...     (x * 2).requires_grad\n"
+              "True");
+MODE(set_grad, "set_grad_enabled", "set_grad_enabled(mode)\n--\n\nSets at once whether operations are recorded; as a context, until its end.\n\n"
+              ">>> x = torch.ones(1, requires_grad=True)\n"
+              ">>> with torch.set_grad_enabled(False):\n"
+              "...     (x * 2).requires_grad\n"
+              "False");
+MODE(inference_mode, "inference_mode", "inference_mode(mode=True)\n--\n\nNothing is recorded inside, and what is made there can't take part in a graph later.\n\n"
+              ">>> with torch.inference_mode():\n"
+              "...     y = torch.ones(1)\n"
+              ">>> y.is_inference()\n"
+              "True");
 
 static PyObject *mode_make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {

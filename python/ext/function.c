@@ -119,7 +119,19 @@ static PyGetSetDef context_attributes[] = {{"saved_tensors", context_saved, NULL
 static PyTypeObject Context = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula.autograd.function.FunctionCtx", .tp_basicsize = sizeof(context_object),
                                .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_dealloc = context_dealloc,
                                .tp_traverse = context_traverse, .tp_clear = context_clear, .tp_methods = context_methods, .tp_getset = context_attributes,
-                               .tp_dictoffset = offsetof(context_object, attributes), .tp_doc = "What forward leaves for backward."};
+                               .tp_dictoffset = offsetof(context_object, attributes), .tp_doc = "What forward leaves for backward.\n\n"
+              ">>> class Double(torch.autograd.Function):\n"
+              "...     @staticmethod\n"
+              "...     def forward(ctx, x):\n"
+              "...         ctx.factor = 2\n"
+              "...         return x * ctx.factor\n"
+              "...     @staticmethod\n"
+              "...     def backward(ctx, grad):\n"
+              "...         return grad * ctx.factor\n"
+              "...\n"
+              ">>> x = torch.tensor(3.0, requires_grad=True)\n"
+              ">>> torch.autograd.grad(Double.apply(x), x)\n"
+              "(tensor(2.),)"};
 
 /* ---- backward ---- */
 

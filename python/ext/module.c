@@ -21,9 +21,16 @@ static bool add_errors(PyObject *module)
 {
     char name[64];
     snprintf(name, sizeof name, "%s.OutOfMemoryError", fapy_names);
-    fapy_OutOfMemoryError = PyErr_NewExceptionWithDoc(name, "There is not enough memory on a device.", PyExc_RuntimeError, NULL);
+    fapy_OutOfMemoryError = PyErr_NewExceptionWithDoc(name, "There is not enough memory on a device.\n\n"
+              ">>> try:\n"
+              "...     x = torch.empty(2**40, device='cuda')\n"
+              "... except torch.OutOfMemoryError as error:\n"
+              "...     print(str(error)[:26])\n"
+              "CUDA out of memory. Tried ", PyExc_RuntimeError, NULL);
     snprintf(name, sizeof name, "%s.AcceleratorError", fapy_names);
-    fapy_AcceleratorError = PyErr_NewExceptionWithDoc(name, "A device or its driver failed.", PyExc_RuntimeError, NULL);
+    fapy_AcceleratorError = PyErr_NewExceptionWithDoc(name, "A device or its driver failed.\n\n"
+              ">>> issubclass(torch.AcceleratorError, RuntimeError)\n"
+              "True", PyExc_RuntimeError, NULL);
     return fapy_OutOfMemoryError && fapy_AcceleratorError && !PyModule_AddObjectRef(module, "OutOfMemoryError", fapy_OutOfMemoryError) &&
            !PyModule_AddObjectRef(module, "AcceleratorError", fapy_AcceleratorError);
 }

@@ -123,7 +123,10 @@ static PyMethodDef generator_methods[] = {
 static PyGetSetDef generator_attributes[] = {{"device", generator_device, NULL, "Whose numbers it draws.", NULL}, {0}};
 PyTypeObject fapy_Generator = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula.Generator", .tp_basicsize = sizeof(fa_generator), .tp_flags = Py_TPFLAGS_DEFAULT,
                                .tp_new = generator_make, .tp_dealloc = generator_dealloc, .tp_methods = generator_methods, .tp_getset = generator_attributes,
-                               .tp_doc = "Generator(device='cpu')\n--\n\nA source of random numbers with a seed of its own."};
+                               .tp_doc = "Generator(device='cpu')\n--\n\nA source of random numbers with a seed of its own.\n\n"
+              ">>> g = torch.Generator().manual_seed(0)\n"
+              ">>> torch.rand(2, generator=g)\n"
+              "tensor([0.4963, 0.7682])"};
 
 fa_generator *generator_of(const fapy_value *v)
 {

@@ -483,7 +483,10 @@ PyTypeObject fapy_Tensor = {
     .tp_dictoffset = offsetof(fa_tensor, attributes), .tp_weaklistoffset = offsetof(fa_tensor, weak),
     .tp_getattro = tensor_getattro, .tp_setattro = tensor_setattro, .tp_repr = tensor_repr, .tp_hash = tensor_hash, .tp_richcompare = fapy_richcompare, .tp_iter = tensor_iter,
     .tp_as_number = &fapy_number, .tp_as_sequence = &sequence, .tp_as_mapping = &mapping, .tp_as_buffer = &fapy_buffer, .tp_getset = attributes,
-    .tp_doc = "An array of numbers of one type, on one device, that derivatives can flow through."};
+    .tp_doc = "An array of numbers of one type, on one device, that derivatives can flow through.\n\n"
+              ">>> torch.Tensor([[1, 2], [3, 4]])\n"
+              "tensor([[1., 2.],\n"
+              "        [3., 4.]])"};
 PyTypeObject fapy_Parameter = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "Parameter", .tp_base = &fapy_Tensor, .tp_basicsize = sizeof(fa_tensor), .tp_flags = FLAGS,
     .tp_new = parameter_make, .tp_dealloc = tensor_dealloc, .tp_traverse = tensor_traverse, .tp_clear = tensor_clear, .tp_repr = parameter_repr,

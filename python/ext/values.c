@@ -134,7 +134,11 @@ PyTypeObject fapy_Device = {
     .tp_new = device_make, .tp_repr = device_repr, .tp_str = device_str, .tp_hash = device_hash, .tp_richcompare = device_compare,
     .tp_getset = device_attributes, .tp_methods = device_methods,
     .tp_doc = "device(type, index=None)\n--\n\nThe name of a device: device('cuda'), device('cuda:1'), device('cuda', 1). Making one needs no such device.\n"
-              "As a context, `with torch.device('cuda'):` new tensors are made there."};
+              "As a context, `with torch.device('cuda'):` new tensors are made there.\n\n"
+              ">>> torch.device('cuda', 1)\n"
+              "device(type='cuda', index=1)\n"
+              ">>> torch.device('cuda:1').index\n"
+              "1"};
 
 /* ---- dtype ---- */
 
@@ -166,7 +170,9 @@ static PyGetSetDef dtype_attributes[] = {{"is_floating_point", dtype_floating, N
 static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, NULL}, {0}};
 PyTypeObject fapy_Dtype = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dtype", .tp_basicsize = sizeof(fapy_dtype_object),
                            .tp_flags = Py_TPFLAGS_DEFAULT, .tp_repr = dtype_repr, .tp_getset = dtype_attributes, .tp_methods = dtype_methods,
-                           .tp_doc = "The type of a tensor's elements."};
+                           .tp_doc = "The type of a tensor's elements.\n\n"
+              ">>> torch.ones(1).dtype, torch.float16.itemsize\n"
+              "(torch.float32, 2)"};
 
 static bool add_dtypes(PyObject *module)
 {
@@ -254,7 +260,9 @@ static PyMappingMethods size_mapping;
 static PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "numel()\n--\n\nHow many elements a tensor of this size has."},
                                      {"__reduce__", size_reduce, METH_NOARGS, NULL}, {0}};
 PyTypeObject fapy_Size = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "Size", .tp_base = &PyTuple_Type, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                          .tp_new = size_make, .tp_repr = size_repr, .tp_methods = size_methods, .tp_doc = "The sizes of a tensor: a tuple of ints."};
+                          .tp_new = size_make, .tp_repr = size_repr, .tp_methods = size_methods, .tp_doc = "The sizes of a tensor: a tuple of ints.\n\n"
+              ">>> torch.Size([2, 3]).numel()\n"
+              "6"};
 
 /* ---- layout and memory format: names that are accepted; all of Facula's tensors are strided ---- */
 
@@ -263,9 +271,13 @@ static PyObject *named_repr(PyObject *self) { return PyUnicode_FromFormat("%s.%s
 static PyObject *named_reduce(PyObject *self, PyObject *unused) { (void)unused; return PyUnicode_FromString(((named *)self)->name); }
 static PyMethodDef named_methods[] = {{"__reduce__", named_reduce, METH_NOARGS, NULL}, {0}};
 PyTypeObject fapy_Layout = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "layout", .tp_basicsize = sizeof(named), .tp_flags = Py_TPFLAGS_DEFAULT,
-                            .tp_repr = named_repr, .tp_methods = named_methods, .tp_doc = "How elements lie in memory."};
+                            .tp_repr = named_repr, .tp_methods = named_methods, .tp_doc = "How elements lie in memory.\n\n"
+              ">>> torch.ones(1).layout\n"
+              "torch.strided"};
 PyTypeObject fapy_MemoryFormat = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "memory_format", .tp_basicsize = sizeof(named), .tp_flags = Py_TPFLAGS_DEFAULT,
-                                  .tp_repr = named_repr, .tp_methods = named_methods, .tp_doc = "The order of dimensions in memory."};
+                                  .tp_repr = named_repr, .tp_methods = named_methods, .tp_doc = "The order of dimensions in memory.\n\n"
+              ">>> torch.channels_last\n"
+              "torch.channels_last"};
 
 PyObject *fapy_channels_last;
 

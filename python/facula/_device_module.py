@@ -35,33 +35,63 @@ def make(kind):
         return result
 
     def is_available():
-        """Whether there is such a device."""
+        """Whether there is such a device.
+
+        >>> torch.cuda.is_available()
+        True
+        """
         return _C._device_is_available(_device(kind))
 
     def device_count():
-        """How many such devices there are."""
+        """How many such devices there are.
+
+        >>> torch.cuda.device_count()
+        2
+        """
         return _C._device_count(_device(kind))
 
     def is_initialized():
-        """Whether such a device was used or can be."""
+        """Whether such a device was used or can be.
+
+        >>> torch.cuda.is_initialized()
+        True
+        """
         return is_available()
 
     def init():
-        """Opens the driver; needed by nobody, devices are opened when they are used."""
+        """Opens the driver; needed by nobody, devices are opened when they are used.
+
+        >>> torch.cuda.init()
+        """
         _C._current_device(_device(kind))
 
     def current_device():
-        """The index of the device that the bare name of this kind means on this thread."""
+        """The index of the device that the bare name of this kind means on this thread.
+
+        >>> torch.cuda.current_device()
+        0
+        """
         return _C._current_device(_device(kind))
 
     def set_device(device):
-        """Makes a device the current one of this thread."""
+        """Makes a device the current one of this thread.
+
+        >>> torch.cuda.set_device(1)
+        >>> torch.ones(1, device='cuda').device
+        device(type='cuda', index=1)
+        >>> torch.cuda.set_device(0)
+        """
         if isinstance(device, int) and device < 0:
             return
         _C._set_device(where(device))
 
     class device:
-        """`with device(1):` another current device until the end."""
+        """`with device(1):` another current device until the end.
+
+        >>> with torch.cuda.device(1):
+        ...     torch.ones(1, device='cuda').device
+        device(type='cuda', index=1)
+        """
 
         def __init__(self, device):
             self.idx = device if isinstance(device, int) else where(device).index
@@ -78,74 +108,145 @@ def make(kind):
             return False
 
     class device_of(device):
-        """`with device_of(tensor):` the tensor's device is the current one, if it is of this kind."""
+        """`with device_of(tensor):` the tensor's device is the current one, if it is of this kind.
+
+        >>> x = torch.ones(1, device='cuda:1')
+        >>> with torch.cuda.device_of(x):
+        ...     torch.cuda.current_device()
+        1
+        """
 
         def __init__(self, obj):
             super().__init__(obj.get_device() if obj.device.type == kind else -1)
 
     def get_device_properties(device=None):
-        """Name, memory, processors of a device."""
+        """Name, memory, processors of a device.
+
+        >>> properties = torch.cuda.get_device_properties(0)
+        >>> properties.name, properties.total_memory > 0
+        ('Facula simulated GPU 0', True)
+        """
         there = where(device)
         if is_available() and there.index is not None and there.index >= device_count():
             raise AssertionError("Invalid device id")
         return Properties(kind, _C._device_properties(there))
 
     def get_device_name(device=None):
-        """The name of a device."""
+        """The name of a device.
+
+        >>> torch.cuda.get_device_name(0)
+        'Facula simulated GPU 0'
+        """
         return get_device_properties(device).name
 
     def get_device_capability(device=None):
-        """(major, minor)"""
+        """What a device can do: (major, minor) of its architecture.
+
+        >>> major, minor = torch.cuda.get_device_capability()
+        >>> major >= 7
+        True
+        """
         properties = get_device_properties(device)
         return properties.major, properties.minor
 
     def synchronize(device=None):
-        """Waits until all that was started on the device is done; errors that came late are raised here."""
+        """Waits until all that was started on the device is done; errors that came late are raised here.
+
+        >>> y = torch.ones(3, device='cuda') * 2
+        >>> torch.cuda.synchronize()
+        """
         _C._synchronize(where(device))
 
     def generators():
         return [_C._default_generator(_device(kind, i)) for i in range(device_count())]
 
     def manual_seed(seed):
-        """Starts the current device's random numbers anew; where there is no device, nothing."""
+        """Starts the current device's random numbers anew; where there is no device, nothing.
+
+        >>> torch.cuda.manual_seed(0)
+        >>> a = torch.rand(2, device='cuda')
+        >>> torch.cuda.manual_seed(0)
+        >>> torch.equal(a, torch.rand(2, device='cuda'))
+        True
+        """
         if is_available():
             _C._default_generator(_device(kind, current_device())).manual_seed(seed)
 
     def manual_seed_all(seed):
-        """Starts the random numbers of all devices of this kind anew."""
+        """Starts the random numbers of all devices of this kind anew.
+
+        >>> torch.cuda.manual_seed_all(0)
+        >>> a, b = torch.rand(2, device='cuda:0'), torch.rand(2, device='cuda:1')
+        >>> torch.equal(a.cpu(), b.cpu())
+        True
+        """
         for generator in generators():
             generator.manual_seed(seed)
 
     def seed():
-        """Seeds the current device's random numbers from the system's randomness."""
+        """Seeds the current device's random numbers from the system's randomness.
+
+        >>> torch.cuda.seed()
+        """
         if is_available():
             _C._default_generator(_device(kind, current_device())).seed()
 
     def initial_seed():
-        """The seed that the current device's random numbers started from."""
+        """The seed that the current device's random numbers started from.
+
+        >>> torch.cuda.manual_seed(7)
+        >>> torch.cuda.initial_seed()
+        7
+        """
         return _C._default_generator(_device(kind, current_device())).initial_seed()
 
     def get_rng_state(device=kind):
-        """All that further random numbers of a device depend on, as a uint8 tensor."""
+        """All that further random numbers of a device depend on, as a uint8 tensor.
+
+        >>> torch.cuda.get_rng_state().dtype
+        torch.uint8
+        """
         there = where(device)
         return _C._default_generator(_device(kind, current_device() if there.index is None else there.index)).get_state()
 
     def get_rng_state_all():
-        """get_rng_state of every device."""
+        """get_rng_state of every device.
+
+        >>> len(torch.cuda.get_rng_state_all())
+        2
+        """
         return [g.get_state() for g in generators()]
 
     def set_rng_state(new_state, device=kind):
-        """Goes on from what get_rng_state gave."""
+        """Goes on from what get_rng_state gave.
+
+        >>> state = torch.cuda.get_rng_state()
+        >>> a = torch.rand(2, device='cuda')
+        >>> torch.cuda.set_rng_state(state)
+        >>> torch.equal(a, torch.rand(2, device='cuda'))
+        True
+        """
         there = where(device)
         _C._default_generator(_device(kind, current_device() if there.index is None else there.index)).set_state(new_state)
 
     def set_rng_state_all(new_states):
-        """Goes on from what get_rng_state_all gave."""
+        """Goes on from what get_rng_state_all gave.
+
+        >>> states = torch.cuda.get_rng_state_all()
+        >>> a = torch.rand(2, device='cuda:1')
+        >>> torch.cuda.set_rng_state_all(states)
+        >>> torch.equal(a, torch.rand(2, device='cuda:1'))
+        True
+        """
         for generator, state in zip(generators(), new_states):
             generator.set_state(state)
 
     def can_device_access_peer(device, peer_device):
-        """Whether copies between two devices need not go through the host: not here."""
+        """Whether copies between two devices need not go through the host: not here.
+
+        >>> torch.cuda.can_device_access_peer(0, 1)
+        False
+        """
         return False
 
     names = dict(locals())

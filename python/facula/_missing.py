@@ -178,7 +178,13 @@ _compile_noted = False
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False, name=None):
-    """torch.compile: returns `model` itself. Facula runs every operation at once, and says so once."""
+    """torch.compile: returns `model` itself. Facula runs every operation at once, and says so once.
+
+    >>> net = nn.ReLU()
+    >>> torch.compile(net) is net
+    True
+
+    """
     global _compile_noted
     if not _compile_noted and not disable:
         import warnings

@@ -167,7 +167,13 @@ class Event:
 
 
 class StreamContext:
-    """StreamContext(stream): what `with torch.cuda.stream(s):` makes; None changes nothing."""
+    """StreamContext(stream): what `with torch.cuda.stream(s):` makes; None changes nothing.
+
+    >>> s = torch.cuda.Stream()
+    >>> with torch.cuda.stream(s):
+    ...     x = torch.ones(2, device='cuda')
+    >>> torch.cuda.current_stream().wait_stream(s)
+    """
 
     def __init__(self, stream):
         self.stream = stream
@@ -194,6 +200,13 @@ def make(kind, where):
         """Stream(device=None, priority=0)
 
         A queue of a device's work, beside its default one. `with stream:` work goes there.
+
+        >>> s = torch.cuda.Stream()
+        >>> with torch.cuda.stream(s):
+        ...     x = torch.ones(2, device='cuda')
+        >>> torch.cuda.current_stream().wait_stream(s)
+        >>> x.tolist()
+        [1.0, 1.0]
         """
 
         def __init__(self, device=None, priority=0, **ignored):
@@ -213,6 +226,10 @@ def make(kind, where):
         """ExternalStream(stream_ptr, device=None)
 
         A stream that another library made, by the driver's handle.
+
+        >>> s = torch.cuda.Stream()
+        >>> torch.cuda.ExternalStream(s.cuda_stream).query()
+        True
         """
 
         def __init__(self, stream_ptr, device=None, **ignored):
@@ -222,6 +239,14 @@ def make(kind, where):
         """Event(enable_timing=False, blocking=False, interprocess=False, external=False)
 
         A mark in a stream: others can wait for it, and the time between two of them can be measured.
+
+        >>> start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        >>> start.record()
+        >>> x = torch.ones(100, device='cuda') * 2
+        >>> end.record()
+        >>> end.synchronize()
+        >>> start.elapsed_time(end) >= 0
+        True
         """
 
         def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
@@ -234,26 +259,57 @@ def make(kind, where):
         """StreamContext(stream)
 
         `with torch.cuda.stream(s):` work goes to s, and its device is the current one; None changes nothing.
+
+        >>> s = torch.cuda.Stream('cuda:1')
+        >>> with torch.cuda.stream(s):
+        ...     torch.cuda.current_device()
+        1
         """
 
     def current_stream(device=None):
-        """The stream that this thread's work on a device goes to."""
+        """The stream that this thread's work on a device goes to.
+
+        >>> torch.cuda.current_stream() == torch.cuda.default_stream()
+        True
+        """
         return Stream._of(_C._stream("current", where(device)))
 
     def default_stream(device=None):
-        """The stream that a device's work goes to unless another one is chosen."""
+        """The stream that a device's work goes to unless another one is chosen.
+
+        >>> torch.cuda.default_stream('cuda:1').device_index
+        1
+        """
         return Stream._of(_C._stream("default", where(device)))
 
     def get_stream_from_external(data_ptr, device=None):
-        """A stream that another library made, by the driver's handle."""
+        """A stream that another library made, by the driver's handle.
+
+        >>> s = torch.cuda.Stream()
+        >>> torch.cuda.get_stream_from_external(s.cuda_stream).device_index
+        0
+        """
         return ExternalStream(data_ptr, device)
 
     def stream(stream):
-        """`with stream(s):` work goes to s, and its device is the current one; None changes nothing."""
+        """`with stream(s):` work goes to s, and its device is the current one; None changes nothing.
+
+        >>> s = torch.cuda.Stream()
+        >>> with torch.cuda.stream(s):
+        ...     torch.cuda.current_stream() == s
+        True
+        """
         return StreamContext(stream)
 
     def set_stream(stream):
-        """This thread's work goes to stream from now on, and its device is the current one; None changes nothing."""
+        """This thread's work goes to stream from now on, and its device is the current one; None changes nothing.
+
+        >>> s = torch.cuda.Stream()
+        >>> torch.cuda.set_stream(s)
+        >>> torch.cuda.current_stream() == s
+        True
+        >>> torch.cuda.set_stream(torch.cuda.default_stream())
+        """
         if stream is not None:
             _C._stream_set(stream.device, stream.stream_id)
 

@@ -7,7 +7,11 @@ _FLOATS = {  # bits of the exponent range and of the fraction
 
 
 class finfo:
-    """finfo(dtype): eps, max, min, tiny, resolution of a floating-point type."""
+    """finfo(dtype): eps, max, min, tiny, resolution of a floating-point type.
+
+    >>> torch.finfo(torch.float32).eps
+    1.1920928955078125e-07
+    """
 
     def __init__(self, dtype=None):
         dtype = _C.get_default_dtype() if dtype is None else dtype
@@ -27,7 +31,11 @@ class finfo:
 
 
 class iinfo:
-    """iinfo(dtype): min and max of an integer type."""
+    """iinfo(dtype): min and max of an integer type.
+
+    >>> torch.iinfo(torch.int16).max
+    32767
+    """
 
     def __init__(self, dtype):
         name = str(dtype).rpartition(".")[2]
@@ -62,7 +70,14 @@ NAMES = {"Float": _C.float32, "Double": _C.float64, "Half": _C.float16, "BFloat1
          "Char": _C.int8, "Byte": _C.uint8, "Bool": _C.bool}
 
 
+_OLD_DOC = """Old name of {2} tensors.
+
+>>> {0}.{1}Tensor(2).shape
+torch.Size([2])
+"""
+
+
 def old_types(module, device):
     """{"FloatTensor": ..., ...} for a module and a kind of device."""
-    return {f"{name}Tensor": _OldType(f"{name}Tensor", (), {"dtype": dtype, "_device": device, "__module__": module, "__doc__": f"Old name of {dtype} tensors."})
+    return {f"{name}Tensor": _OldType(f"{name}Tensor", (), {"dtype": dtype, "_device": device, "__module__": module, "__doc__": _OLD_DOC.format(module.replace("facula", "torch"), name, dtype)})
             for name, dtype in NAMES.items()}

@@ -210,7 +210,26 @@ def _cast(value, device_type, dtype):
 
 def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     """Around forward of a Function: backward will run in the same autocast mode. cast_inputs: a dtype that floating inputs are cast to, and forward runs
-    with autocast off."""
+    with autocast off.
+
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type='cpu', cast_inputs=torch.float32)
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type='cpu')
+    ...     def backward(ctx, g):
+    ...         return 2 * ctx.saved_tensors[0] * g
+    ...
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> with torch.autocast('cpu'):
+    ...     y = Square.apply(x)
+    >>> y.backward()
+    >>> y.dtype, x.grad
+    (torch.float32, tensor(6.))
+    """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
@@ -230,7 +249,23 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
 
 
 def custom_bwd(bwd=None, *, device_type):
-    """Around backward of a Function whose forward has custom_fwd: runs in forward's autocast mode."""
+    """Around backward of a Function whose forward has custom_fwd: runs in forward's autocast mode.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type='cpu')
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type='cpu')
+    ...     def backward(ctx, g):
+    ...         return 2 * g
+    ...
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor(2.)
+    """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 
@@ -239,6 +274,12 @@ def custom_bwd(bwd=None, *, device_type):
         with autocast(device_type=device_type, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype):
             return bwd(ctx, *args, **kwargs)
     return backward
+
+
+_OLD_EXAMPLES = {
+    "autocast": ">>> with torch.{0}.amp.autocast():\n...     torch.is_autocast_enabled('{0}')\nTrue",
+    "GradScaler": ">>> torch.{0}.amp.GradScaler().get_scale()\n65536.0",
+}
 
 
 def _old_names(device, module, default):
@@ -258,5 +299,5 @@ def _old_names(device, module, default):
     for kind, name in ((old_autocast, "autocast"), (OldGradScaler, "GradScaler")):
         kind.__name__ = kind.__qualname__ = name
         kind.__module__ = module
-        kind.__doc__ = f"torch.amp.{name}('{device}', ...) under its old name."
+        kind.__doc__ = f"torch.amp.{name}('{device}', ...) under its old name, which warns.\n\n" + _OLD_EXAMPLES[name].format(device)
     return old_autocast, OldGradScaler

@@ -13,19 +13,31 @@ __all__ = [*_python.__all__, "ProcessContext", "get_all_sharing_strategies", "ge
 def get_all_sharing_strategies():
     """get_all_sharing_strategies() -> set
 
-    Empty: tensors are copied between processes, not shared."""
+    Empty: tensors are copied between processes, not shared.
+
+    >>> torch.multiprocessing.get_all_sharing_strategies()
+    set()
+    """
     return set()
 
 
 def get_sharing_strategy():
     """get_sharing_strategy()
 
-    None: tensors are copied between processes, not shared."""
+    None: tensors are copied between processes, not shared.
+
+    >>> torch.multiprocessing.get_sharing_strategy()
+    """
     return None
 
 
 class ProcessContext:
-    """What spawn(..., join=False) gives: the processes that it started."""
+    """What spawn(..., join=False) gives: the processes that it started.
+
+    >>> context = torch.multiprocessing.spawn(print, nprocs=0, join=False)
+    >>> context.join()
+    True
+    """
 
     def __init__(self, processes):
         self.processes = processes
@@ -61,7 +73,10 @@ class ProcessContext:
 def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
     """start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn")
 
-    Starts nprocs processes that call fn(i, *args), i from 0 on, and waits for them, or returns a ProcessContext."""
+    Starts nprocs processes that call fn(i, *args), i from 0 on, and waits for them, or returns a ProcessContext.
+
+    >>> torch.multiprocessing.start_processes(abs, nprocs=2, start_method='fork')
+    """
     context = _python.get_context(start_method)
     processes = [context.Process(target=fn, args=(i, *args), daemon=daemon) for i in range(nprocs)]
     for p in processes:
@@ -76,7 +91,10 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
 def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
     """spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn")
 
-    start_processes with new interpreters, as the functions and tensors of a device need them."""
+    start_processes with new interpreters, as the functions and tensors of a device need them.
+
+    >>> torch.multiprocessing.spawn(abs, nprocs=1)
+    """
     return start_processes(fn, args, nprocs, join, daemon, start_method)
 
 

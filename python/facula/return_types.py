@@ -19,8 +19,9 @@ class _Result(tuple):
 
 
 def _make(name, *fields):
-    parts = {field: property(lambda self, i=i: self[i]) for i, field in enumerate(fields)}
-    return type(name, (_Result,), {"__slots__": (), "_fields": fields, "__module__": f"{_names}.return_types", **parts})
+    parts = {field: property(lambda self, i=i: self[i], doc=f"Part {i} of the result.") for i, field in enumerate(fields)}
+    doc = f"{name}(({', '.join(fields)})): a result of torch.{name.replace('linalg_', 'linalg.')}.\n\n>>> torch.return_types.{name}(({', '.join('123456'[: len(fields)])})).{fields[0]}\n1"
+    return type(name, (_Result,), {"__slots__": (), "_fields": fields, "__module__": f"{_names}.return_types", "__doc__": doc, **parts})
 
 
 for _name in ("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"):

@@ -5,12 +5,17 @@ __all__ = ["TypedStorage", "UntypedStorage"]
 
 
 class UntypedStorage:
-    """A tensor's memory as a row of bytes."""
+    """A tensor's memory as a row of bytes.
+
+    >>> storage = torch.ones(3).untyped_storage()
+    >>> storage.nbytes()
+    12
+    """
 
     def __init__(self, tensor):
         self._flat = tensor._bytes()
 
-    device = property(lambda self: self._flat.device)
+    device = property(lambda self: self._flat.device, doc="The device of the memory.")
 
     def nbytes(self):
         """Its size in bytes."""
@@ -52,12 +57,16 @@ class UntypedStorage:
 
 
 class TypedStorage(UntypedStorage):
-    """A tensor's memory as a row of elements of its type."""
+    """A tensor's memory as a row of elements of its type.
+
+    >>> torch.ones(3).storage().tolist()
+    [1.0, 1.0, 1.0]
+    """
 
     def __init__(self, tensor):
         self._flat = tensor._bytes().view(tensor.dtype)
 
-    dtype = property(lambda self: self._flat.dtype)
+    dtype = property(lambda self: self._flat.dtype, doc="The type of the elements.")
 
     def nbytes(self):
         """Its size in bytes."""

@@ -354,8 +354,13 @@ class Groups(unittest.TestCase):
 
     def test_what_is_not_there(self):
         w = torch.ones(1, requires_grad=True)
-        with self.assertRaisesRegex(NotImplementedError, "use torch.optim.Adam"):
-            torch.optim.SparseAdam([w])
+        optimizer = torch.optim.SparseAdam([w])
+        self.assertEqual(optimizer.step(lambda: 3), 3)
+        w.sum().backward()
+        with self.assertRaisesRegex(RuntimeError, "^SparseAdam does not support dense gradients, please consider Adam instead"):
+            optimizer.step()
+        with self.assertRaisesRegex(ValueError, "^Invalid learning rate: -1$"):
+            torch.optim.SparseAdam([w], lr=-1)
         with self.assertRaisesRegex(NotImplementedError, "differentiable=True"):
             torch.optim.SGD([w], differentiable=True)
 

@@ -16,27 +16,49 @@ def _module():
 
 
 def is_available():
-    """Whether there is an accelerator."""
+    """Whether there is an accelerator.
+
+    >>> torch.accelerator.is_available()
+    True
+    """
     return _C._accelerator() is not None
 
 
 def device_count():
-    """How many accelerators there are."""
+    """How many accelerators there are.
+
+    >>> torch.accelerator.device_count()
+    2
+    """
     return _module()["device_count"]() if is_available() else 0
 
 
 def current_accelerator(check_available=False):
-    """The kind of accelerator, as a device without an index; None where there is none."""
+    """The kind of accelerator, as a device without an index; None where there is none.
+
+    >>> torch.accelerator.current_accelerator()
+    device(type='cuda')
+    """
     return _C._accelerator()
 
 
 def current_device_index():
-    """The index of the current accelerator."""
+    """The index of the current accelerator.
+
+    >>> torch.accelerator.current_device_index()
+    0
+    """
     return _module()["current_device"]()
 
 
 def set_device_index(device, /):
-    """Makes an accelerator the current one of this thread."""
+    """Makes an accelerator the current one of this thread.
+
+    >>> torch.accelerator.set_device_index(1)
+    >>> torch.accelerator.current_device_index()
+    1
+    >>> torch.accelerator.set_device_index(0)
+    """
     _module()["set_device"](device)
 
 
@@ -44,7 +66,12 @@ current_device_idx, set_device_idx = current_device_index, set_device_index
 
 
 class device_index:
-    """`with device_index(1):` another current accelerator until the end."""
+    """`with device_index(1):` another current accelerator until the end.
+
+    >>> with torch.accelerator.device_index(1):
+    ...     torch.accelerator.current_device_index()
+    1
+    """
 
     def __init__(self, device, /):
         self.idx, self.prev_idx = device, None
@@ -61,72 +88,130 @@ class device_index:
 
 
 def current_stream(device=None, /):
-    """The stream that work of this thread goes to."""
+    """The stream that work of this thread goes to.
+
+    >>> torch.accelerator.current_stream().device
+    device(type='cuda', index=0)
+    """
     return _module()["current_stream"](device)
 
 
 def set_stream(stream):
-    """Work of this thread goes to stream, and its device is the current one."""
+    """Work of this thread goes to stream, and its device is the current one.
+
+    >>> s = torch.Stream()
+    >>> torch.accelerator.set_stream(s)
+    >>> torch.accelerator.current_stream() == s
+    True
+    >>> torch.accelerator.set_stream(torch.cuda.default_stream())
+    """
     _module()["set_stream"](stream)
 
 
 def synchronize(device=None, /):
-    """Waits until all that was started is done."""
+    """Waits until all that was started is done.
+
+    >>> torch.accelerator.synchronize()
+    """
     _module()["synchronize"](device)
 
 
 def empty_cache():
-    """Gives cached memory that is not in use back."""
+    """Gives cached memory that is not in use back.
+
+    >>> torch.accelerator.empty_cache()
+    """
     _module()["empty_cache"]()
 
 
 def empty_host_cache():
-    """Gives pinned memory of the host that is not in use back to the driver."""
+    """Gives pinned memory of the host that is not in use back to the driver.
+
+    >>> torch.accelerator.empty_host_cache()
+    """
     _C._pinned_empty_cache()
 
 
 def memory_allocated(device_index=None, /):
-    """Bytes in tensors that live."""
+    """Bytes in tensors that live.
+
+    >>> x = torch.ones(1000, device='cuda')
+    >>> torch.accelerator.memory_allocated() >= 4096
+    True
+    """
     return _module()["memory_allocated"](device_index)
 
 
 def memory_reserved(device_index=None, /):
-    """Bytes taken from the driver."""
+    """Bytes taken from the driver.
+
+    >>> torch.accelerator.memory_reserved() >= torch.accelerator.memory_allocated()
+    True
+    """
     return _module()["memory_reserved"](device_index)
 
 
 def max_memory_allocated(device_index=None, /):
-    """The most bytes that were in tensors at once."""
+    """The most bytes that were in tensors at once.
+
+    >>> torch.accelerator.max_memory_allocated() >= torch.accelerator.memory_allocated()
+    True
+    """
     return _module()["max_memory_allocated"](device_index)
 
 
 def max_memory_reserved(device_index=None, /):
-    """The most bytes that were taken from the driver at once."""
+    """The most bytes that were taken from the driver at once.
+
+    >>> torch.accelerator.max_memory_reserved() >= torch.accelerator.memory_reserved()
+    True
+    """
     return _module()["max_memory_reserved"](device_index)
 
 
 def memory_stats(device_index=None, /):
-    """Allocated and reserved bytes under torch's names."""
+    """Allocated and reserved bytes under torch's names.
+
+    >>> torch.accelerator.memory_stats()['allocated_bytes.all.current'] == torch.accelerator.memory_allocated()
+    True
+    """
     return _module()["memory_stats"](device_index)
 
 
 def reset_peak_memory_stats(device_index=None, /):
-    """The peaks start anew."""
+    """The peaks start anew.
+
+    >>> torch.accelerator.reset_peak_memory_stats()
+    >>> torch.accelerator.max_memory_allocated() == torch.accelerator.memory_allocated()
+    True
+    """
     if is_available():
         _module()["reset_peak_memory_stats"](device_index)
 
 
 def reset_accumulated_memory_stats(device_index=None, /):
-    """What was ever allocated and freed counts from 0 again."""
+    """What was ever allocated and freed counts from 0 again.
+
+    >>> torch.accelerator.reset_accumulated_memory_stats()
+    """
     if is_available():
         _module()["reset_accumulated_memory_stats"](device_index)
 
 
 def get_memory_info(device_index=None, /):
-    """(free, total) bytes."""
+    """(free, total) bytes.
+
+    >>> free, total = torch.accelerator.get_memory_info()
+    >>> 0 < free <= total
+    True
+    """
     return _module()["mem_get_info"](device_index)
 
 
 def get_device_capability(device=None, /):
-    """What the accelerator can compute with."""
+    """What the accelerator can compute with.
+
+    >>> torch.float16 in torch.accelerator.get_device_capability()['supported_dtypes']
+    True
+    """
     return {"supported_dtypes": {_C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.bfloat16, _C.float32, _C.float64}}

@@ -53,7 +53,12 @@ class _Variable(type):
 
 
 class Variable(metaclass=_Variable):
-    """Variable(tensor): what tensors are by themselves since long ago; it gives the tensor back."""
+    """Variable(tensor): what tensors are by themselves since long ago; it gives the tensor back.
+
+    >>> x = torch.autograd.Variable(torch.ones(1), requires_grad=True)
+    >>> x.requires_grad
+    True
+    """
 
     def __new__(cls, data, requires_grad=False, volatile=None):
         result = data.detach() if requires_grad and not data.requires_grad else data
@@ -61,7 +66,14 @@ class Variable(metaclass=_Variable):
 
 
 class set_detect_anomaly:
-    """Backward stops at the first NaN and names the operation; as a context, until its end."""
+    """Backward stops at the first NaN and names the operation; as a context, until its end.
+
+    >>> x = torch.tensor(0.0, requires_grad=True)
+    >>> with torch.autograd.set_detect_anomaly(True):
+    ...     (x * 3).backward()
+    >>> x.grad
+    tensor(3.)
+    """
 
     def __init__(self, mode, check_nan=True):
         self.was = _C._set_detect_anomaly(mode)
@@ -74,7 +86,14 @@ class set_detect_anomaly:
 
 
 class detect_anomaly(set_detect_anomaly):
-    """`with detect_anomaly():` backward stops at the first NaN and names the operation."""
+    """`with detect_anomaly():` backward stops at the first NaN and names the operation.
+
+    >>> x = torch.tensor(0.0, requires_grad=True)
+    >>> with torch.autograd.detect_anomaly():
+    ...     (x * 3).backward()
+    >>> x.grad
+    tensor(3.)
+    """
 
     def __init__(self, check_nan=True):
         super().__init__(True, check_nan)

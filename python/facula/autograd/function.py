@@ -47,7 +47,21 @@ class Function(_FunctionBase):
 
 
 def once_differentiable(backward):
-    """Around backward: its own steps are not recorded."""
+    """Around backward: its own steps are not recorded.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     @torch.autograd.function.once_differentiable
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    ...
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.grad(Double.apply(x), x)
+    (tensor(2.),)
+    """
     @functools.wraps(backward)
     def wrapped(ctx, *grads):
         with no_grad():

@@ -23,7 +23,12 @@ def _call(func, inputs):
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
-    """d func(inputs) / d inputs: for an output of shape A and an input of shape B a tensor of shape A + B."""
+    """d func(inputs) / d inputs: for an output of shape A and an input of shape B a tensor of shape A + B.
+
+    >>> torch.autograd.functional.jacobian(lambda x: x * x, torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
     with _C.enable_grad():
         xs, single_in = _prepare(inputs, create_graph)
         ys, single_out = _call(func, xs)
@@ -44,7 +49,12 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
 
 
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
-    """The second derivatives of a function with one result."""
+    """The second derivatives of a function with one result.
+
+    >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
     single = isinstance(inputs, Tensor)
 
     def gradient(*xs):
@@ -56,7 +66,11 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
 
 
 def vjp(func, inputs, v=None, create_graph=False, strict=False):
-    """(func(inputs), v times the Jacobian)"""
+    """(func(inputs), v times the Jacobian)
+
+    >>> torch.autograd.functional.vjp(lambda x: x * x, torch.tensor([1.0, 2.0]), torch.ones(2))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
     with _C.enable_grad():
         xs, single_in = _prepare(inputs, create_graph)
         ys, single_out = _call(func, xs)
@@ -67,7 +81,11 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
-    """(func(inputs), the Jacobian times v), by differentiating the vector-Jacobian product."""
+    """(func(inputs), the Jacobian times v), by differentiating the vector-Jacobian product.
+
+    >>> torch.autograd.functional.jvp(lambda x: x * x, torch.tensor([1.0, 2.0]), torch.ones(2))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
     with _C.enable_grad():
         xs, single_in = _prepare(inputs, create_graph)
         ys, single_out = _call(func, xs)
@@ -80,7 +98,11 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
-    """(func(inputs), the Hessian times v)"""
+    """(func(inputs), the Hessian times v)
+
+    >>> torch.autograd.functional.hvp(lambda x: (x ** 3).sum(), torch.tensor([1.0, 2.0]), torch.ones(2))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
     with _C.enable_grad():
         xs, single = _prepare(inputs, create_graph)
         y = func(*xs)

@@ -6,7 +6,12 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
 class GradcheckError(RuntimeError):
-    """The two do not agree."""
+    """The two do not agree.
+
+    >>> from torch.autograd.gradcheck import GradcheckError
+    >>> issubclass(GradcheckError, RuntimeError)
+    True
+    """
 
 
 def _outputs(func, inputs):

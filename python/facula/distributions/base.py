@@ -12,7 +12,12 @@ class Distribution:
     """Distribution(batch_shape=torch.Size(), event_shape=torch.Size(), validate_args=None)
 
     The base class. validate_args=False turns off the checks of parameters and values for one distribution,
-    Distribution.set_default_validate_args(False) for all to come."""
+    Distribution.set_default_validate_args(False) for all to come.
+
+    >>> normal = torch.distributions.Normal(torch.zeros(2), 1.0)
+    >>> isinstance(normal, torch.distributions.Distribution), normal.batch_shape
+    (True, torch.Size([2]))
+    """
     has_rsample = False
     has_enumerate_support = False
     _validate_args = __debug__
@@ -33,15 +38,67 @@ class Distribution:
 
     @property
     def batch_shape(self):
+        """How many distributions this is, by dimension."""
         return self._batch_shape
 
     @property
     def event_shape(self):
+        """The shape of one value."""
         return self._event_shape
 
     @property
     def stddev(self):
+        """The square root of variance."""
         return self.variance.sqrt()
+
+    def _absent(self, what):
+        raise NotImplementedError(f"{type(self).__name__}.{what} is not in Facula (torch.distributions)")
+
+    @property
+    def mean(self):
+        """The mean of each distribution of the batch."""
+        self._absent("mean")
+
+    @property
+    def mode(self):
+        """The most probable value of each distribution of the batch."""
+        self._absent("mode")
+
+    @property
+    def variance(self):
+        """The variance of each distribution of the batch."""
+        self._absent("variance")
+
+    @property
+    def param_shape(self):
+        """The shape of probs or logits, whichever was given."""
+        self._absent("param_shape")
+
+    def expand(self, batch_shape):
+        """expand(batch_shape) -> Distribution
+
+        The same distribution with a larger batch, whose parameters share memory."""
+        self._absent("expand")
+
+    def log_prob(self, value):
+        """log_prob(value) -> Tensor
+
+        The logarithm of the probability, or of its density, at value; shape: batch_shape, broadcast with value's.
+
+        Errors: ValueError where value has another shape or lies outside the support, unless validate_args is False."""
+        self._absent("log_prob")
+
+    def cdf(self, value):
+        """cdf(value) -> Tensor
+
+        The probability of at most value."""
+        self._absent("cdf")
+
+    def entropy(self):
+        """entropy() -> Tensor
+
+        The entropy in nats; shape: batch_shape."""
+        self._absent("entropy")
 
     def sample(self, sample_shape=Size()):
         """sample(sample_shape=torch.Size()) -> Tensor

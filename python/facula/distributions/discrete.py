@@ -103,8 +103,8 @@ class OneHotCategorical(Distribution):
         self._categorical = Categorical(probs, logits, validate_args)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
 
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
+    probs = property(lambda self: self._categorical.probs, doc="The probabilities; each row adds up to 1.")
+    logits = property(lambda self: self._categorical.logits, doc="The logarithms of probs.")
     mean = probs
 
     def _shown(self):

@@ -9,7 +9,11 @@ from .parallel import DataParallel
 
 
 def factory_kwargs(kwargs):
-    """device, dtype and memory_format out of keywords."""
+    """device, dtype and memory_format out of keywords.
+
+    >>> nn.factory_kwargs({'dtype': torch.float64, 'device': 'cpu'})
+    {'dtype': torch.float64, 'device': 'cpu'}
+    """
     return {k: v for k, v in (kwargs or {}).items() if k in ("device", "dtype", "memory_format")}
 
 

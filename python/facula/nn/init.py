@@ -69,7 +69,7 @@ def _fill(tensor, method, *args, generator=None):
 
 
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
-    """U(a, b).
+    """Fills a tensor with numbers drawn from U(a, b).
 
     >>> generator = torch.manual_seed(0)
     >>> nn.init.uniform_(torch.empty(2), -1.0, 1.0)
@@ -79,7 +79,7 @@ def uniform_(tensor, a=0.0, b=1.0, generator=None):
 
 
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
-    """N(mean, std^2).
+    """Fills a tensor with numbers drawn from N(mean, std^2).
 
     >>> generator = torch.manual_seed(0)
     >>> nn.init.normal_(torch.empty(2), mean=1.0, std=0.1)
@@ -89,7 +89,7 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 
 
 def constant_(tensor, val):
-    """val everywhere.
+    """Fills a tensor with val everywhere.
 
     >>> nn.init.constant_(torch.empty(2), 0.3)
     tensor([0.3000, 0.3000])
@@ -98,7 +98,7 @@ def constant_(tensor, val):
 
 
 def ones_(tensor):
-    """1 everywhere.
+    """Fills a tensor with ones.
 
     >>> nn.init.ones_(torch.empty(2))
     tensor([1., 1.])
@@ -107,7 +107,7 @@ def ones_(tensor):
 
 
 def zeros_(tensor):
-    """0 everywhere.
+    """Fills a tensor with zeros.
 
     >>> nn.init.zeros_(torch.empty(2))
     tensor([0., 0.])
@@ -324,7 +324,7 @@ def _deprecated(name):
         return function(*args, **kwargs)
 
     run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"The older name of {name}_."
+    run.__doc__ = f"The older name of {name}_, which warns.\n\n>>> nn.init.{name}(torch.zeros(2, 2{', 1' * (name == 'dirac')}){', 1.0' * (name == 'constant')}{', 0.5' * (name == 'sparse')}).numel()\n4"
     return run
 
 

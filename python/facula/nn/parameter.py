@@ -61,5 +61,9 @@ def _lazy(tensor, kind):
 
 
 def is_lazy(tensor):
-    """Its size is not known yet."""
+    """Its size is not known yet.
+
+    >>> torch.nn.parameter.is_lazy(nn.LazyLinear(2).weight)
+    True
+    """
     return getattr(tensor, "_is_uninitialized", None) is not None

@@ -42,12 +42,28 @@ def _add_hook(hooks, hook, prepend=False):
 
 
 def register_optimizer_step_pre_hook(hook):
-    """hook(optimizer, args, kwargs) is called before each step of every optimizer; args begin with the optimizer."""
+    """hook(optimizer, args, kwargs) is called before each step of every optimizer; args begin with the optimizer.
+
+    >>> seen = []
+    >>> handle = torch.optim.optimizer.register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: seen.append(type(optimizer).__name__))
+    >>> torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1).step()
+    >>> handle.remove()
+    >>> seen
+    ['SGD']
+    """
     return _add_hook(_every_pre, hook)
 
 
 def register_optimizer_step_post_hook(hook):
-    """hook(optimizer, args, kwargs) is called after each step of every optimizer."""
+    """hook(optimizer, args, kwargs) is called after each step of every optimizer.
+
+    >>> seen = []
+    >>> handle = torch.optim.optimizer.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: seen.append(type(optimizer).__name__))
+    >>> torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1).step()
+    >>> handle.remove()
+    >>> seen
+    ['SGD']
+    """
     return _add_hook(_every_post, hook)
 
 

@@ -407,13 +407,31 @@ class Rprop(RowOptimizer):
 
 
 class SparseAdam(Optimizer):
-    """SparseAdam(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8)
+    """SparseAdam(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False)
 
-    Not in Facula: gradients are never sparse here. Use Adam.
+    Adam for sparse gradients, which Facula has none of: as in PyTorch, a step with a dense gradient is refused. Use Adam.
 
-    Errors: NotImplementedError.
+    >>> p = torch.ones(1, requires_grad=True)
+    >>> optimizer = torch.optim.SparseAdam([p], lr=0.1)
+    >>> optimizer.step()
     """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
-        raise NotImplementedError("SparseAdam is not in Facula: gradients are never sparse here; use torch.optim.Adam, which "
-                                  "gives the same where all rows have gradients")
+        for name, value in (("learning rate", lr), ("epsilon value", eps)):
+            if not 0.0 < value:
+                raise ValueError(f"Invalid {name}: {value}")
+        for i, beta in enumerate(betas):
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
+
+    def step(self, closure=None):
+        """Does nothing where no parameter has a gradient.
+
+        Errors: RuntimeError where one has, since it is dense.
+        """
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        if any(p.grad is not None for group in self.param_groups for p in group["params"]):
+            raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead: in Facula all gradients are "
+                               "dense, those of nn.Embedding(sparse=True) too, and torch.optim.Adam takes the same arguments")
+        return loss

@@ -19,7 +19,10 @@ def _tensor(value):
 
 def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False, check_device=True, check_dtype=True, check_layout=True,
                  check_stride=False, msg=None):
-    """Raises AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere, and dtype, device and sizes are the same."""
+    """Raises AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere, and dtype, device and sizes are the same.
+
+    >>> torch.testing.assert_close(torch.ones(2), torch.ones(2) + 1e-7)
+    """
     if isinstance(expected, dict):
         if set(actual) != set(expected):
             raise AssertionError(f"The keys of the mappings do not match:\n{sorted(set(actual) ^ set(expected))}")

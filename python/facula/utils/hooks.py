@@ -6,7 +6,13 @@ __all__ = ["RemovableHandle"]
 
 
 class RemovableHandle:
-    """A hook that can be taken away again: handle.remove(). As a context manager it removes the hook at the end."""
+    """A hook that can be taken away again: handle.remove(). As a context manager it removes the hook at the end.
+
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> handle = nn.ReLU().register_forward_hook(lambda module, args, output: None)
+    >>> isinstance(handle, torch.utils.hooks.RemovableHandle)
+    True
+    """
 
     next_id = 0
 

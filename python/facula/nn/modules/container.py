@@ -12,6 +12,14 @@ __all__ = ["Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList
 
 
 class Container(Module):
+    """Container(**modules): the oldest form of a module with children, by name.
+
+    >>> from warnings import catch_warnings
+    >>> with catch_warnings(record=True):
+    ...     print(type(nn.Container(first=nn.ReLU()).first).__name__)
+    ReLU
+    """
+
     def __init__(self, **kwargs):
         super().__init__()
         for key, value in kwargs.items():

@@ -7,7 +7,12 @@ __all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin:
-    """What lazy layers share."""
+    """What lazy layers share.
+
+    >>> layer = nn.LazyLinear(2)
+    >>> layer.has_uninitialized_params()
+    True
+    """
 
     cls_to_become = None
 

@@ -89,12 +89,27 @@ def _register_global(kind, hook):
 
 
 def register_module_forward_pre_hook(hook):
-    """hook(module, args) before the forward of every module; what it gives replaces the arguments."""
+    """hook(module, args) before the forward of every module; what it gives replaces the arguments.
+
+    >>> seen = []
+    >>> handle = torch.nn.modules.module.register_module_forward_pre_hook(lambda module, args: seen.append(type(module).__name__))
+    >>> y = nn.ReLU()(torch.ones(1))
+    >>> handle.remove()
+    >>> seen
+    ['ReLU']
+    """
     return _register_global("forward_pre", hook)
 
 
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
-    """hook(module, args, output) after the forward of every module; what it gives replaces the output."""
+    """hook(module, args, output) after the forward of every module; what it gives replaces the output.
+
+    >>> handle = torch.nn.modules.module.register_module_forward_hook(lambda module, args, output: output + 1)
+    >>> y = nn.ReLU()(torch.ones(1))
+    >>> handle.remove()
+    >>> y
+    tensor([2.])
+    """
     handle = _register_global("forward", hook)
     if with_kwargs:
         _global["with_kwargs"][handle.id] = True
@@ -104,12 +119,28 @@ def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
 
 
 def register_module_full_backward_pre_hook(hook):
-    """hook(module, grad_output) before the backward of every module."""
+    """hook(module, grad_output) before the backward of every module.
+
+    >>> seen = []
+    >>> handle = torch.nn.modules.module.register_module_full_backward_pre_hook(lambda module, grad: seen.append(grad))
+    >>> nn.ReLU()(torch.ones(1, requires_grad=True)).backward()
+    >>> handle.remove()
+    >>> seen
+    [(tensor([1.]),)]
+    """
     return _register_global("backward_pre", hook)
 
 
 def register_module_full_backward_hook(hook):
-    """hook(module, grad_input, grad_output) when the backward of every module is through."""
+    """hook(module, grad_input, grad_output) when the backward of every module is through.
+
+    >>> seen = []
+    >>> handle = torch.nn.modules.module.register_module_full_backward_hook(lambda module, grad_in, grad_out: seen.append(grad_out))
+    >>> nn.ReLU()(torch.ones(1, requires_grad=True)).backward()
+    >>> handle.remove()
+    >>> seen
+    [(tensor([1.]),)]
+    """
     return _register_global("backward", hook)
 
 
@@ -117,6 +148,11 @@ register_module_backward_hook = register_module_full_backward_hook
 
 
 def _no_registration_hooks(hook):
+    """Hooks on the registration of parameters, buffers and modules are not in Facula: NotImplementedError says what to do.
+
+    >>> torch.nn.modules.module.register_module_buffer_registration_hook(print)
+    NotImplementedError: hooks on the registration of parameters, buffers and modules are not in Facula: subclass and override __setattr__
+    """
     raise NotImplementedError(
         "hooks on the registration of parameters, buffers and modules are not in Facula: subclass and override __setattr__"
     )

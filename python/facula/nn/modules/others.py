@@ -37,7 +37,15 @@ class PairwiseDistance(Module):
 
 
 class EmbeddingBag(Module):
-    """EmbeddingBag(num_embeddings, embedding_dim, ..., mode='mean'): sums, means or largest elements of bags of embeddings."""
+    """EmbeddingBag(num_embeddings, embedding_dim, ..., mode='mean'): sums, means or largest elements of bags of embeddings.
+
+    Bags are the rows of a 2-D input, or begin at offsets in a 1-D one. per_sample_weights, for mode='sum': factors.
+
+    >>> bag = nn.EmbeddingBag.from_pretrained(torch.tensor([[1., 2.], [3., 4.], [5., 6.]]), mode='sum')
+    >>> bag(torch.tensor([0, 2, 1]), torch.tensor([0, 2]))
+    tensor([[6., 8.],
+            [3., 4.]])
+    """
 
     def __init__(
         self,

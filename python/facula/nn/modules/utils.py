@@ -13,7 +13,13 @@ _single, _pair, _triple, _quadruple = _ntuple(1, "_single"), _ntuple(2, "_pair")
 
 
 def consume_prefix_in_state_dict_if_present(state_dict, prefix):
-    """Takes a prefix off all names, in place."""
+    """Takes a prefix off all names, in place.
+
+    >>> state = {'module.weight': torch.ones(1)}
+    >>> torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, 'module.')
+    >>> list(state)
+    ['weight']
+    """
     for key in list(state_dict.keys()):
         if key.startswith(prefix):
             state_dict[key[len(prefix):]] = state_dict.pop(key)

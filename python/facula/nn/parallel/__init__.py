@@ -14,7 +14,12 @@ def _device(d):
 
 
 def replicate(network, devices, detach=False):
-    """Copies of a network on several devices; their gradients come back to the network's parameters."""
+    """Copies of a network on several devices; their gradients come back to the network's parameters.
+
+    >>> net = nn.Linear(2, 2).cuda()
+    >>> [copy.weight.device.index for copy in nn.parallel.replicate(net, [0, 1])]
+    [0, 1]
+    """
     return [_replica(network, _device(d), detach, {}) for d in devices]
 
 
@@ -33,7 +38,11 @@ def _replica(module, device, detach, done):
 
 
 def scatter(inputs, target_gpus, dim=0):
-    """Tensors cut into pieces along dim, one for each device; other things are given to all."""
+    """Tensors cut into pieces along dim, one for each device; other things are given to all.
+
+    >>> [piece.tolist() for piece in nn.parallel.scatter(torch.arange(4), [0, 1])]
+    [[0, 1], [2, 3]]
+    """
     devices = [_device(d) for d in target_gpus]
 
     def cut(x):
@@ -51,13 +60,21 @@ def scatter(inputs, target_gpus, dim=0):
 
 
 def parallel_apply(modules, inputs, kwargs_tup=None, devices=None):
-    """Each module on its inputs; devices work at the same time, since a call only hands work to its queue."""
+    """Each module on its inputs; devices work at the same time, since a call only hands work to its queue.
+
+    >>> nn.parallel.parallel_apply([nn.ReLU(), nn.Identity()], [torch.tensor(-1.0), torch.tensor(-1.0)])
+    [tensor(0.), tensor(-1.)]
+    """
     kwargs_tup = kwargs_tup or [{}] * len(modules)
     return [m(*(x if isinstance(x, (tuple, list)) else (x,)), **k) for m, x, k in zip(modules, inputs, kwargs_tup)]
 
 
 def gather(outputs, target_device, dim=0):
-    """Results of all devices as one, on one device."""
+    """Results of all devices as one, on one device.
+
+    >>> nn.parallel.gather([torch.ones(1, device='cuda:0'), torch.zeros(1, device='cuda:1')], 'cpu')
+    tensor([1., 0.])
+    """
     device = _device(target_device)
     first = outputs[0]
     if isinstance(first, _C.Tensor):
@@ -85,6 +102,10 @@ class DataParallel(Module):
     """DataParallel(module, device_ids=None, output_device=None, dim=0)
 
     Cuts the input into pieces, one for each device, and runs a copy of the module on each. device_ids: all accelerators, if not given.
+
+    >>> net = nn.DataParallel(nn.Linear(3, 2).cuda())
+    >>> net(torch.ones(4, 3, device='cuda')).shape
+    torch.Size([4, 2])
     """
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
@@ -141,13 +162,21 @@ class DataParallel(Module):
 
 
 def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
-    """One call of a module on several devices."""
+    """One call of a module on several devices.
+
+    >>> nn.parallel.data_parallel(nn.ReLU(), torch.tensor([-1.0, 2.0], device='cuda'))
+    tensor([0., 2.], device='cuda:0')
+    """
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))
 
 
 class DistributedDataParallel(Module):
-    """Planned: training over several processes."""
+    """Planned: training over several processes.
+
+    >>> nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
+    NotImplementedError: DistributedDataParallel is planned; it is not in Facula yet. nn.DataParallel runs on several devices of one process.
+    """
 
     def __init__(self, *args, **kwargs):
         raise NotImplementedError(

@@ -69,7 +69,13 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
 
 
 def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """The older name of clip_grad_norm_."""
+    """The older name of clip_grad_norm_.
+
+    >>> p = nn.Parameter(torch.zeros(2))
+    >>> p.grad = torch.tensor([3., 4.])
+    >>> nn.utils.clip_grad_norm([p], 1.0)
+    tensor(5.)
+    """
     warnings.warn(
         "torch.nn.utils.clip_grad_norm is now deprecated in favor of torch.nn.utils.clip_grad_norm_.",
         FutureWarning,

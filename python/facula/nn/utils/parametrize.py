@@ -21,7 +21,13 @@ _cached, _cache = 0, {}
 
 @contextmanager
 def cached():
-    """Within, each parametrized tensor is computed once."""
+    """Within, each parametrized tensor is computed once.
+
+    >>> layer = torch.nn.utils.parametrize.register_parametrization(nn.Linear(1, 1), 'bias', nn.Tanh())
+    >>> with torch.nn.utils.parametrize.cached():
+    ...     layer.bias is layer.bias
+    True
+    """
     global _cached
     _cached += 1
     try:
@@ -33,7 +39,12 @@ def cached():
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, and the tensor (original) or tensors (original0 ...) that it is computed from."""
+    """The parametrizations of one tensor, and the tensor (original) or tensors (original0 ...) that it is computed from.
+
+    >>> layer = torch.nn.utils.parametrize.register_parametrization(nn.Linear(1, 1), 'bias', nn.Identity())
+    >>> type(layer.parametrizations.bias).__name__
+    'ParametrizationList'
+    """
 
     def __init__(self, modules, original, unsafe=False):
         super().__init__(modules)
@@ -113,7 +124,19 @@ def _own_class(module):
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
-    """The tensor becomes parametrization(tensor) from now on; the tensor itself is module.parametrizations.<name>.original."""
+    """The tensor becomes parametrization(tensor) from now on; the tensor itself is module.parametrizations.<name>.original.
+
+    >>> class Double(nn.Module):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    ...
+    >>> layer = nn.Linear(1, 1)
+    >>> nn.init.ones_(layer.weight).shape
+    torch.Size([1, 1])
+    >>> net = torch.nn.utils.parametrize.register_parametrization(layer, 'weight', Double())
+    >>> layer.weight.item()
+    2.0
+    """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         module.parametrizations[tensor_name].append(parametrization)
@@ -143,7 +166,11 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
 
 
 def is_parametrized(module, tensor_name=None):
-    """Whether the module, or that tensor of it, is parametrized."""
+    """Whether the module, or that tensor of it, is parametrized.
+
+    >>> torch.nn.utils.parametrize.is_parametrized(nn.Linear(1, 1))
+    False
+    """
     entries = module._modules.get("parametrizations") if isinstance(module, Module) else None
     if entries is None or not isinstance(entries, ModuleDict):
         return False
@@ -151,7 +178,13 @@ def is_parametrized(module, tensor_name=None):
 
 
 def remove_parametrizations(module, tensor_name, leave_parametrized=True):
-    """The tensor is a plain one again: what it was computed as, or (leave_parametrized=False) the original."""
+    """The tensor is a plain one again: what it was computed as, or (leave_parametrized=False) the original.
+
+    >>> layer = torch.nn.utils.parametrize.register_parametrization(nn.Linear(1, 1), 'bias', nn.Tanh())
+    >>> layer = torch.nn.utils.parametrize.remove_parametrizations(layer, 'bias')
+    >>> type(layer)
+    <class 'torch.nn.modules.linear.Linear'>
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     entry = module.parametrizations[tensor_name]
@@ -181,5 +214,10 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
 
 
 def type_before_parametrizations(module):
-    """The module's class before it was parametrized."""
+    """The module's class before it was parametrized.
+
+    >>> layer = torch.nn.utils.parametrize.register_parametrization(nn.Linear(1, 1), 'bias', nn.Tanh())
+    >>> torch.nn.utils.parametrize.type_before_parametrizations(layer)
+    <class 'torch.nn.modules.linear.Linear'>
+    """
     return type(module)._before if is_parametrized(module) else type(module)

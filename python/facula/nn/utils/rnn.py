@@ -22,7 +22,11 @@ _Packed = namedtuple(
 
 
 def invert_permutation(permutation):
-    """The permutation that undoes it."""
+    """The permutation that undoes it.
+
+    >>> nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
     if permutation is None:
         return None
     output = _C.empty_like(permutation)
@@ -30,7 +34,12 @@ def invert_permutation(permutation):
 
 
 class PackedSequence(_Packed):
-    """Sequences written step by step: data, how many sequences each step has, and the order of the caller's sequences."""
+    """Sequences written step by step: data, how many sequences each step has, and the order of the caller's sequences.
+
+    >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1, 2, 3]), torch.tensor([4])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1, 4, 2, 3]), tensor([2, 1, 1]))
+    """
 
     def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
         if unsorted_indices is None:
@@ -103,12 +112,22 @@ def _lengths(lengths):
 
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
-    """Packs padded sequences; lengths must fall where enforce_sorted is True."""
+    """Packs padded sequences; lengths must fall where enforce_sorted is True.
+
+    >>> nn.utils.rnn.pack_padded_sequence(torch.tensor([[1, 2, 3], [4, 0, 0]]), [3, 1], batch_first=True).data
+    tensor([1, 4, 2, 3])
+    """
     return PackedSequence(*_C._pack_padded_sequence(input, _lengths(lengths), batch_first, enforce_sorted))
 
 
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
-    """The padded sequences of a packed one, and their lengths."""
+    """The padded sequences of a packed one, and their lengths.
+
+    >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1, 2, 3]), torch.tensor([4])])
+    >>> nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+    (tensor([[1, 2, 3],
+            [4, 0, 0]]), tensor([3, 1]))
+    """
     if total_length is not None and total_length < sequence.batch_sizes.size(0):
         raise ValueError(
             "Expected total_length to be at least the length of the longest sequence in input, but got "
@@ -118,26 +137,43 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
 
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    """Sequences of different lengths side by side, the shorter ones padded."""
+    """Sequences of different lengths side by side, the shorter ones padded.
+
+    >>> nn.utils.rnn.pad_sequence([torch.tensor([1, 2, 3]), torch.tensor([4])], batch_first=True)
+    tensor([[1, 2, 3],
+            [4, 0, 0]])
+    """
     if not hasattr(sequences, "__iter__"):
         raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
     return _C._pad_sequence(tuple(sequences), batch_first, padding_value, padding_side)
 
 
 def unpad_sequence(padded_sequences, lengths, batch_first=False):
-    """The sequences without their padding."""
+    """The sequences without their padding.
+
+    >>> nn.utils.rnn.unpad_sequence(torch.tensor([[1, 2, 3], [4, 0, 0]]), torch.tensor([3, 1]), batch_first=True)
+    [tensor([1, 2, 3]), tensor([4])]
+    """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [row[: int(n)] for row, n in zip(padded_sequences, lengths)]
 
 
 def pack_sequence(sequences, enforce_sorted=True):
-    """Packs sequences of different lengths."""
+    """Packs sequences of different lengths.
+
+    >>> nn.utils.rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]).data
+    tensor([1, 3, 2])
+    """
     lengths = _C.tensor([v.size(0) for v in sequences])
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences):
-    """The sequences of a packed one."""
+    """The sequences of a packed one.
+
+    >>> nn.utils.rnn.unpack_sequence(nn.utils.rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]))
+    [tensor([1, 2]), tensor([3])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -6,7 +6,11 @@ current = None  # set in a worker
 
 
 class WorkerInfo:
-    """What get_worker_info() tells: id, num_workers, seed, dataset (this worker's copy)."""
+    """What get_worker_info() tells: id, num_workers, seed, dataset (this worker's copy).
+
+    >>> torch.utils.data.get_worker_info() is None
+    True
+    """
 
     def __init__(self, **facts):
         self.__dict__.update(facts)

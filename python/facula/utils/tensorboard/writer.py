@@ -13,7 +13,13 @@ class FileWriter:
     """FileWriter(log_dir, max_queue=10, flush_secs=120, filename_suffix="")
 
     Writes events into one file in log_dir. max_queue and flush_secs: how many events and seconds may pass before
-    they are in the file."""
+    they are in the file.
+
+    >>> writer = torch.utils.tensorboard.FileWriter('runs')
+    >>> writer.get_logdir()
+    'runs'
+    >>> writer.close()
+    """
 
     def __init__(self, log_dir, max_queue=10, flush_secs=120, filename_suffix=""):
         self.log_dir = os.fspath(log_dir)
