@@ -27,7 +27,8 @@ typedef struct fa_backend {
     const char *name;                    /* the device type users write: "cuda" */
     const char *dialect;                 /* what build() takes: "cuda", "opencl" or "c" */
 
-    /* Number of devices; 0 and a text in why (at most n bytes) when the driver is missing. Called once, before all else. */
+    /* Number of devices; 0 and a text in why (at most n bytes) when the driver is missing. Called once, before all else. A text
+     * that begins with '!' is told as a warning too: something is there, and can't be used. */
     int (*open)(int *count, char *why, size_t n);
     void (*close)(void);
     int (*properties)(int device, fa_device_properties *out);

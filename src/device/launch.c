@@ -41,6 +41,12 @@ char *fai_program_text(const fai_program *program, const char *op) {
     return fai_fail_memory(op, (size_t)64 << 10); /* the window; the data itself is the library's own */
 }
 
+/* The compiler's first words are what counts, and the reader's screen is small. */
+static void cut_lines(char *log, int lines) {
+    for (char *at = log; *at; at++)
+        if (*at == '\n' && (--lines == 0 || !at[1])) *at = 0, at--;
+}
+
 static bool build(fai_dev *dev, int text, const char *op) {
     if (dev->programs[text]) return true;
     char log[1200] = "";
@@ -51,8 +57,11 @@ static bool build(fai_dev *dev, int text, const char *op) {
     fai_free(FAI_TAG_OTHER, source, program->bytes + 1);
     if (code == 0) return true;
     dev->programs[text] = NULL;
-    char doing[1400];
-    snprintf(doing, sizeof doing, "building the kernels of family '%s'%s%s", program->family, log[0] ? ":\n" : "", log);
+    char doing[1700];
+    cut_lines(log, 6);
+    snprintf(doing, sizeof doing,
+             "building the kernels of family '%s' for '%s'%s%s%s", program->family, op, log[0] ? ". The compiler's first words:\n" : "", log,
+             log[0] ? "\nWhat needs none of these kernels goes on. Another version of the compiler may take them; please report it" : "");
     return fai_fail_backend(dev, code, op, doing);
 }
 

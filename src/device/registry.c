@@ -22,6 +22,7 @@ static atomic_int ndevices;
 static fai_dev *by_type[FAI_TYPES][FAI_DEVICES];
 static atomic_int count_of[FAI_TYPES];
 static char why_none[FAI_TYPES][1024];             /* why a type has no device, in the backend's words */
+static bool unusable[FAI_TYPES];                   /* something is there, but can't be used */
 static char sim_mistake[512];                      /* what is wrong with FACULA_SIM */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool opened;
@@ -91,6 +92,10 @@ static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
         return own_type;
     }
     if (backend->open(&count, why_none[own_type], sizeof why_none[own_type]) != 0) count = 0;
+    if (why_none[own_type][0] == '!') {
+        unusable[own_type] = true;
+        memmove(why_none[own_type], why_none[own_type] + 1, strlen(why_none[own_type]));
+    }
     for (int i = 0; i < count; i++) {
         const char *name = type_of ? type_of(i) : NULL;
         int type = name ? fai_type_add(name) : own_type, total = atomic_load(&ndevices);
@@ -123,6 +128,16 @@ static int add_plugin(const fa_backend *backend, char *why, size_t n) {
     int count = atomic_load(&count_of[type]);
     if (!count) snprintf(why, n, "it finds no device%s%.300s", why_none[type][0] ? ": " : "", why_none[type]);
     return count;
+}
+
+/* As PyTorch does when it is asked how many devices there are. */
+static void warn_of_unusable(void) {
+    char upper[16];
+    for (int type = 1; type < FAI_TYPES; type++) {
+        if (!unusable[type] || type >= FA_DEVICE_NPU) continue; /* plug-ins have a warning of their own */
+        fai_type_upper(upper, type);
+        fai_warn(fai_type_name(type), "%s initialization: %s", upper, why_none[type]);
+    }
 }
 
 static void finish_devices(void) {
@@ -158,6 +173,7 @@ void fai_open_backends(void) {
         atomic_store_explicit(&opened, true, memory_order_release);
     }
     pthread_mutex_unlock(&open_lock);
+    if (first) warn_of_unusable();
     if (first) fai_plugins_warn();
 }
 
@@ -214,6 +230,11 @@ static bool fail_none(int type, const char *op) {
         return fai_fail(FA_ERR_RUNTIME, op,
                         "device type %d is unknown; make devices with fa_device_parse(\"cuda\") or FA_CUDA(0)", type);
     const char *sim = getenv("FACULA_SIM");
+    if (unusable[type] || strncmp(why, "No CUDA GPUs are available", 26) == 0) { /* PyTorch's sentences for these */
+        const size_t used = strlen(why);
+        if (!sim || !*sim) snprintf(why + used, sizeof why - used, ", or learn without a GPU: FACULA_SIM=%s:2 in the environment", name);
+        return fai_fail(FA_ERR_RUNTIME, op, "%s", why);
+    }
     if (sim && *sim && why_none[FA_DEVICE_CUDA][0])
         return fai_fail(FA_ERR_RUNTIME, op, "the simulated devices of FACULA_SIM=%.100s could not be opened: %s", sim,
                         why_none[FA_DEVICE_CUDA]);

@@ -60,6 +60,7 @@ static bool fill_options(option_list *list, target to, const char *more) {
     return true;
 }
 
+/* From the first line that speaks of an error on; warnings before it would fill the room. */
 static void read_log(nvrtcProgram program, char *log, size_t n) {
     size_t bytes = 0;
     if (!n) return;
@@ -67,7 +68,12 @@ static void read_log(nvrtcProgram program, char *log, size_t n) {
     if (fai_cuda_nvrtc.log_size(program, &bytes) != NVRTC_SUCCESS || bytes < 2) return;
     char *whole = fai_alloc(FAI_TAG_OTHER, bytes);
     if (!whole) return;
-    if (fai_cuda_nvrtc.log(program, whole) == NVRTC_SUCCESS) snprintf(log, n, "%.*s", (int)(bytes - 1), whole);
+    if (fai_cuda_nvrtc.log(program, whole) == NVRTC_SUCCESS) {
+        whole[bytes - 1] = 0;
+        const char *from = strstr(whole, "error");
+        while (from && from > whole && from[-1] != '\n') from--;
+        snprintf(log, n, "%s", from ? from : whole);
+    }
     fai_free(FAI_TAG_OTHER, whole, bytes);
 }
 
@@ -131,7 +137,7 @@ static bool compiler_ready(char *why, size_t n) {
 
 int fai_cuda_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log,
                    size_t n) {
-    char why[512], file[128], first[600];
+    char why[512], file[128];
     nvrtcProgram program = NULL;
     CUmodule module = NULL;
     option_list list;
@@ -149,15 +155,7 @@ int fai_cuda_build(int device, const char *name, const char *text, const char *o
     if (code != NVRTC_SUCCESS) return nvrtc_failed(code, name, "opening");
     code = fai_cuda_nvrtc.compile(program, list.count, list.option);
     read_log(program, log, n);
-    if (code == NVRTC_SUCCESS) {
-        bad = load_image(program, name, to, key, &module);
-    } else {
-        bad = nvrtc_failed(code, name, "compiling");
-        read_log(program, first, sizeof first);
-        if (first[0] && bad == FA_BACKEND_FAILED)
-            fai_cuda_refused("CUDA error: NVRTC failed while compiling '%s': %s: %s", name, fai_cuda_nvrtc.error_string(code),
-                             first);
-    }
+    bad = code == NVRTC_SUCCESS ? load_image(program, name, to, key, &module) : nvrtc_failed(code, name, "compiling");
     fai_cuda_nvrtc.destroy(&program);
     *out = (fa_program_handle)module;
     return bad;

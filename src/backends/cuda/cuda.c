@@ -5,6 +5,7 @@
  * non-blocking, so no queue waits for another one unless an event says so. Texts of errors are kept per thread. */
 #include "cuda.h"
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int device_total;
@@ -47,6 +48,19 @@ int fai_cuda_failed(CUresult code, const char *format, ...) {
 
 /* ---- opening, contexts, properties ---- */
 
+static void tell_none(char *why, size_t n) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (visible)
+        snprintf(why, n,
+                 "No CUDA GPUs are available. The driver is there, but shows no device: CUDA_VISIBLE_DEVICES='%.100s' hides those that "
+                 "there are. Unset it, or name one, as in CUDA_VISIBLE_DEVICES=0",
+                 visible);
+    else
+        snprintf(why, n,
+                 "No CUDA GPUs are available. The driver is there, but shows no device: see whether `nvidia-smi -L` lists one, and, in "
+                 "a container, whether it was given one (docker run --gpus all)");
+}
+
 static int open_driver(int *count, char *why, size_t n) {
     *count = device_total = 0;
     if (n) why[0] = 0;
@@ -54,17 +68,14 @@ static int open_driver(int *count, char *why, size_t n) {
     CUresult code = fai_cuda.init(0);
     int found = 0;
     if (code == CUDA_SUCCESS) code = fai_cuda.device_count(&found);
-    if (code != CUDA_SUCCESS) {
-        fai_cuda_failed(code, "opening the driver");
-        snprintf(why, n, "%s", error_text());
-        return 0;
-    }
-    if (found == 0) snprintf(why, n, "the driver is there, but shows no device (CUDA_VISIBLE_DEVICES may hide it)");
+    if (code == CUDA_ERROR_NO_DEVICE || (code == CUDA_SUCCESS && found == 0)) return tell_none(why, n), 0;
     if (found > FAI_CUDA_DEVICES) found = FAI_CUDA_DEVICES;
-    for (int i = 0; i < found; i++) {
-        if ((code = fai_cuda.device_get(&handles[i], i)) == CUDA_SUCCESS) continue;
-        fai_cuda_failed(code, "opening device %d", i);
-        snprintf(why, n, "%s", error_text());
+    for (int i = 0; i < found && code == CUDA_SUCCESS; i++) code = fai_cuda.device_get(&handles[i], i);
+    if (code != CUDA_SUCCESS) {
+        const size_t mark = !fai_cuda_sim.error_text && n > 1; /* a real driver that can't be used is worth a warning */
+        fai_cuda_failed(code, "opening the driver");
+        if (mark) why[0] = '!';
+        snprintf(why + mark, n - mark, "%s", error_text());
         return 0;
     }
     *count = device_total = found;

@@ -12,7 +12,16 @@ const fa_backend *fai_backend_cuda(void);
 /* Under which name FACULA_SIM asked for this device ("cuda", "xpu", ...); NULL when the driver is a real one. */
 const char *fai_cuda_simulated_type(int device);
 
-/* ---- library.c: finding and opening the libraries. False and a reason in why. ---- */
+/* ---- library.c: finding and opening the libraries. False and a reason in why; one that begins with '!' as fa_backend.open says. ---- */
+enum { FAI_CUDA_DRIVER, FAI_CUDA_NVRTC, FAI_CUDA_CUBLASLT, FAI_CUDA_CUDNN };
+enum { FAI_CUDA_OLDEST = 12000 }; /* the oldest driver that serves, as cuDriverGetVersion counts: CUDA 12.0 */
+typedef struct fai_cuda_symbol {
+    const char *name;
+    size_t offset; /* of the pointer in its struct */
+} fai_cuda_symbol;
+void *fai_cuda_open(int library); /* NULL: not found */
+/* Fills table and returns NULL, or returns the first function that is missing and leaves table as it was found. */
+const char *fai_cuda_resolve(void *library, const fai_cuda_symbol *symbols, size_t n, void *table);
 extern fai_cuda_driver fai_cuda;
 extern fai_cuda_simulator fai_cuda_sim; /* both NULL without the simulator */
 extern fai_nvrtc fai_cuda_nvrtc;

@@ -1,6 +1,7 @@
-/* Finds and opens the driver and NVRTC at run time, so that one binary serves machines with and without CUDA.
+/* Finds and opens NVIDIA's libraries at run time, so that one binary serves machines with and without CUDA. What is loaded is in
+ * libraries.def.
  *
- * With FACULA_SIM set, libfacula_sim.so is opened in place of both, from the folder that holds this code and from nowhere
+ * With FACULA_SIM set, libfacula_sim.so is opened in place of all of them, from the folder that holds this code and from nowhere
  * else: a process is either simulated or real, never a mix. */
 #define _GNU_SOURCE
 #include "cuda.h"
@@ -14,94 +15,44 @@ fai_cuda_driver fai_cuda;
 fai_cuda_simulator fai_cuda_sim;
 fai_nvrtc fai_cuda_nvrtc;
 
-static void *simulator; /* the handle of libfacula_sim.so, when that is what was opened */
+static void *simulator;    /* the handle of libfacula_sim.so, when that is what was opened */
+static int driver_version; /* 13000; 0: there is no driver */
 
-typedef struct symbol {
-    const char *name;
-    size_t offset; /* of the pointer in its struct */
-} symbol;
-
-#define ENTRY(member, name)                                                                                                      \
-    { name, offsetof(fai_cuda_driver, member) }
-static const symbol driver_symbols[] = {
-    ENTRY(init, "cuInit"),
-    ENTRY(driver_version, "cuDriverGetVersion"),
-    ENTRY(error_name, "cuGetErrorName"),
-    ENTRY(error_string, "cuGetErrorString"),
-    ENTRY(device_count, "cuDeviceGetCount"),
-    ENTRY(device_get, "cuDeviceGet"),
-    ENTRY(device_name, "cuDeviceGetName"),
-    ENTRY(device_memory, "cuDeviceTotalMem_v2"),
-    ENTRY(device_attribute, "cuDeviceGetAttribute"),
-    ENTRY(context_retain, "cuDevicePrimaryCtxRetain"),
-    ENTRY(context_release, "cuDevicePrimaryCtxRelease_v2"),
-    ENTRY(context_set, "cuCtxSetCurrent"),
-    ENTRY(context_synchronize, "cuCtxSynchronize"),
-    ENTRY(memory_allocate, "cuMemAlloc_v2"),
-    ENTRY(memory_free, "cuMemFree_v2"),
-    ENTRY(host_allocate, "cuMemHostAlloc"),
-    ENTRY(host_free, "cuMemFreeHost"),
-    ENTRY(memory_info, "cuMemGetInfo_v2"),
-    ENTRY(copy_to_device, "cuMemcpyHtoDAsync_v2"),
-    ENTRY(copy_to_host, "cuMemcpyDtoHAsync_v2"),
-    ENTRY(copy_within, "cuMemcpyDtoDAsync_v2"),
-    ENTRY(fill, "cuMemsetD8Async"),
-    ENTRY(stream_create, "cuStreamCreateWithPriority"),
-    ENTRY(stream_destroy, "cuStreamDestroy_v2"),
-    ENTRY(stream_synchronize, "cuStreamSynchronize"),
-    ENTRY(stream_wait_event, "cuStreamWaitEvent"),
-    ENTRY(event_create, "cuEventCreate"),
-    ENTRY(event_destroy, "cuEventDestroy_v2"),
-    ENTRY(event_record, "cuEventRecord"),
-    ENTRY(event_synchronize, "cuEventSynchronize"),
-    ENTRY(event_query, "cuEventQuery"),
-    ENTRY(event_elapsed, "cuEventElapsedTime"),
-    ENTRY(module_load, "cuModuleLoadData"),
-    ENTRY(module_unload, "cuModuleUnload"),
-    ENTRY(module_function, "cuModuleGetFunction"),
-    ENTRY(launch, "cuLaunchKernel"),
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+static const fai_cuda_symbol driver_symbols[] = {
+#define FAI_DRIVER(result, member, symbol, args) {#symbol, offsetof(fai_cuda_driver, member)},
+#include "libraries.def"
 };
-#undef ENTRY
-
-#define ENTRY(member, name)                                                                                                      \
-    { name, offsetof(fai_nvrtc, member) }
-static const symbol nvrtc_symbols[] = {
-    ENTRY(version, "nvrtcVersion"),
-    ENTRY(error_string, "nvrtcGetErrorString"),
-    ENTRY(arch_count, "nvrtcGetNumSupportedArchs"),
-    ENTRY(archs, "nvrtcGetSupportedArchs"),
-    ENTRY(create, "nvrtcCreateProgram"),
-    ENTRY(destroy, "nvrtcDestroyProgram"),
-    ENTRY(compile, "nvrtcCompileProgram"),
-    ENTRY(log_size, "nvrtcGetProgramLogSize"),
-    ENTRY(log, "nvrtcGetProgramLog"),
-    ENTRY(cubin_size, "nvrtcGetCUBINSize"),
-    ENTRY(cubin, "nvrtcGetCUBIN"),
-    ENTRY(ptx_size, "nvrtcGetPTXSize"),
-    ENTRY(ptx, "nvrtcGetPTX"),
+static const fai_cuda_symbol nvrtc_symbols[] = {
+#define FAI_NVRTC(result, member, symbol, args) {#symbol, offsetof(fai_nvrtc, member)},
+#include "libraries.def"
 };
-#undef ENTRY
-
-static const symbol simulator_symbols[] = {
+static const fai_cuda_symbol simulator_symbols[] = {
     {"facula_sim_error_text", offsetof(fai_cuda_simulator, error_text)},
     {"facula_sim_device_type", offsetof(fai_cuda_simulator, device_type)},
+    {"facula_sim_has", offsetof(fai_cuda_simulator, has)},
 };
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+static const struct {
+    int library, major;
+    const char *name;
+} files[] = {
+#define FAI_FILE(library, major, file) {FAI_CUDA_##library, major, file},
+#include "libraries.def"
+};
 
-/* Fills table, or names the first function that is missing and leaves table as it was found. */
-static bool resolve(void *library, const char *file, const symbol *symbols, size_t n, void *table, char *why, size_t room) {
-    for (size_t i = 0; i < n; i++) {
-        if (!dlsym(library, symbols[i].name)) {
-            snprintf(why, room, "%s has no function %s: it is too old", file, symbols[i].name);
-            return false;
-        }
-    }
+/* ---- functions ---- */
+
+const char *fai_cuda_resolve(void *library, const fai_cuda_symbol *symbols, size_t n, void *table) {
+    for (size_t i = 0; i < n; i++)
+        if (!dlsym(library, symbols[i].name)) return symbols[i].name;
     for (size_t i = 0; i < n; i++) {
         void *found = dlsym(library, symbols[i].name);
         memcpy((char *)table + symbols[i].offset, &found, sizeof found);
     }
-    return true;
+    return NULL;
 }
+
+/* ---- files ---- */
 
 /* The folder of the file that this code was loaded from, with a slash at its end. */
 static bool own_folder(char *out, size_t n) {
@@ -115,6 +66,60 @@ static bool own_folder(char *out, size_t n) {
     slash[1] = 0;
     return (size_t)snprintf(out, n, "%s", path) < n;
 }
+
+/* The first file that matches the pattern and opens. */
+static void *open_matching(const char *pattern) {
+    glob_t found;
+    void *library = NULL;
+    if (glob(pattern, GLOB_TILDE, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc && !library; i++) library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+        globfree(&found);
+    }
+    return library;
+}
+
+/* Where the system looks, then where CUDA's installers and pip put their libraries. */
+static void *open_file(const char *name) {
+    static const struct {
+        const char *variable, *folder; /* the folder below what the variable says; no variable: the folder itself */
+    } places[] = {{"CUDA_HOME", "/lib64/"},
+                  {"CUDA_PATH", "/lib64/"},
+                  {NULL, "/usr/local/cuda/lib64/"},
+                  {"", "../nvidia/*/lib/"}, /* below our own folder: pip's site-packages */
+                  {"VIRTUAL_ENV", "/lib/python3*/site-packages/nvidia/*/lib/"},
+                  {"CONDA_PREFIX", "/lib/python3*/site-packages/nvidia/*/lib/"},
+                  {"CONDA_PREFIX", "/lib/"},
+                  {NULL, "~/.local/lib/python3*/site-packages/nvidia/*/lib/"},
+                  {NULL, "/usr/local/lib/python3*/*-packages/nvidia/*/lib/"}};
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < COUNT(places) && !library; i++) {
+        char own[PATH_MAX] = "", pattern[PATH_MAX];
+        const char *variable = places[i].variable, *root = variable && *variable ? getenv(variable) : "";
+        if (variable && !*variable) root = own_folder(own, sizeof own) ? own : NULL;
+        if (!root || (variable && !*root)) continue;
+        if ((size_t)snprintf(pattern, sizeof pattern, "%s%s%s", root, places[i].folder, name) < sizeof pattern)
+            library = open_matching(pattern);
+    }
+    return library;
+}
+
+void *fai_cuda_open(int library) {
+    if (simulator) {
+        static const char *const names[] = {"driver", "nvrtc", "cublaslt", "cudnn"};
+        return fai_cuda_sim.has(names[library]) ? simulator : NULL;
+    }
+    /* Those of the driver's own CUDA first: what a newer one makes or needs may be beyond it. */
+    const int driver_major = driver_version / 1000;
+    void *found = NULL;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < COUNT(files) && !found; i++) {
+            const bool fits = !files[i].major || !driver_major || files[i].major <= driver_major;
+            if (files[i].library == library && fits == (pass == 0)) found = open_file(files[i].name);
+        }
+    return found;
+}
+
+/* ---- the driver ---- */
 
 static bool load_simulator(char *why, size_t n) {
     char folder[PATH_MAX], file[PATH_MAX + 32];
@@ -131,66 +136,55 @@ static bool load_simulator(char *why, size_t n) {
                  dlerror());
         return false;
     }
-    return resolve(simulator, file, simulator_symbols, COUNT(simulator_symbols), &fai_cuda_sim, why, n) &&
-           resolve(simulator, file, driver_symbols, COUNT(driver_symbols), &fai_cuda, why, n);
+    const char *missing = fai_cuda_resolve(simulator, simulator_symbols, COUNT(simulator_symbols), &fai_cuda_sim);
+    if (!missing) missing = fai_cuda_resolve(simulator, driver_symbols, COUNT(driver_symbols), &fai_cuda);
+    if (missing) snprintf(why, n, "%s has no function %s: it is of another build", file, missing);
+    return !missing;
+}
+
+/* A driver that is too old is told before anything else of it is used. The mark says that what is there can't be used. */
+static bool new_enough(void *library, const char *missing, char *why, size_t n) {
+    CUresult (*ask)(int *version) = NULL;
+    void *found = dlsym(library, "cuDriverGetVersion");
+    memcpy(&ask, &found, sizeof ask);
+    if (!ask || ask(&driver_version) != CUDA_SUCCESS) driver_version = 0;
+    if (driver_version >= FAI_CUDA_OLDEST && !missing) return true;
+    if (n > 1) *why++ = '!', n--;
+    snprintf(why, n,
+             "The NVIDIA driver on your system is too old (found version %d). Please update your GPU driver by downloading and "
+             "installing a new version from the URL: http://www.nvidia.com/Download/index.aspx. Facula needs the driver of CUDA "
+             "%d.%d or newer%s%s",
+             driver_version, FAI_CUDA_OLDEST / 1000, FAI_CUDA_OLDEST % 1000 / 10,
+             missing ? ", and libcuda.so.1 here has no function " : "", missing ? missing : "");
+    return false;
 }
 
 bool fai_cuda_load_driver(char *why, size_t n) {
     const char *wanted = getenv("FACULA_SIM");
-    if (wanted && *wanted) return load_simulator(why, n);
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (wanted && *wanted) return load_simulator(why, n) && new_enough(simulator, NULL, why, n);
+    void *library = dlopen(files[0].name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         snprintf(why, n, "no NVIDIA driver: %s", dlerror());
         return false;
     }
-    if (resolve(library, "libcuda.so.1", driver_symbols, COUNT(driver_symbols), &fai_cuda, why, n)) return true;
+    const char *missing = fai_cuda_resolve(library, driver_symbols, COUNT(driver_symbols), &fai_cuda);
+    if (new_enough(library, missing, why, n)) return true;
     dlclose(library);
     return false;
 }
 
-/* The first file that matches the pattern and opens. */
-static void *open_matching(const char *pattern) {
-    glob_t found;
-    void *library = NULL;
-    if (glob(pattern, GLOB_TILDE, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc && !library; i++) library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
-        globfree(&found);
-    }
-    return library;
-}
-
-/* Where CUDA's installers and pip put NVRTC. root may be NULL: an environment variable that is not set. */
-static void *open_under(const char *root, const char *rest) {
-    char pattern[PATH_MAX];
-    if (!root || !*root || (size_t)snprintf(pattern, sizeof pattern, "%s%s", root, rest) >= sizeof pattern) return NULL;
-    return open_matching(pattern);
-}
-
-static void *open_nvrtc(void) {
-    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
-    static const char pip[] = "/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1[23]";
-    char folder[PATH_MAX];
-    void *library = NULL;
-    for (size_t i = 0; i < COUNT(names) && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!library) library = open_under(getenv("CUDA_HOME"), "/lib64/libnvrtc.so.1[23]");
-    if (!library) library = open_under(getenv("CUDA_PATH"), "/lib64/libnvrtc.so.1[23]");
-    if (!library) library = open_matching("/usr/local/cuda/lib64/libnvrtc.so.1[23]");
-    if (!library && own_folder(folder, sizeof folder)) library = open_under(folder, "../nvidia/*/lib/libnvrtc.so.1[23]");
-    if (!library) library = open_under(getenv("VIRTUAL_ENV"), pip);
-    if (!library) library = open_under(getenv("CONDA_PREFIX"), pip);
-    if (!library) library = open_matching("~/.local/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1[23]");
-    if (!library) library = open_matching("/usr/local/lib/python3*/*-packages/nvidia/*/lib/libnvrtc.so.1[23]");
-    return library;
-}
+/* ---- NVRTC ---- */
 
 bool fai_cuda_load_nvrtc(char *why, size_t n) {
-    if (fai_cuda_nvrtc.compile) return true;
-    void *library = simulator ? simulator : open_nvrtc();
+    if (fai_cuda_nvrtc.compile && !simulator) return true;
+    void *library = fai_cuda_open(FAI_CUDA_NVRTC);
     if (!library) {
         snprintf(why, n,
                  "NVRTC, CUDA's run-time compiler, was not found (libnvrtc.so.13 or .12), and kernels are compiled with it: "
                  "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc`, or set CUDA_HOME");
         return false;
     }
-    return resolve(library, "libnvrtc", nvrtc_symbols, COUNT(nvrtc_symbols), &fai_cuda_nvrtc, why, n);
+    const char *missing = fai_cuda_resolve(library, nvrtc_symbols, COUNT(nvrtc_symbols), &fai_cuda_nvrtc);
+    if (missing) snprintf(why, n, "NVRTC, CUDA's run-time compiler, has no function %s: it is too old, install that of CUDA 12 or 13", missing);
+    return !missing;
 }

@@ -7,7 +7,11 @@
  *   FACULA_SIM_SEED=7                    which stream goes first; 0 (the default): nothing runs earlier than it must
  *   FACULA_SIM_FAULTS=alloc:5,late:7+    the 5th allocation fails; launches fail after they
  *                                        were accepted, from the 7th on; hang:3: the 3rd event
- *                                        that is recorded never comes */
+ *                                        that is recorded never comes
+ *                        driver:11040    no call fails: the driver is of this version
+ *                        nvrtc:1         NVRTC is not there
+ *   FACULA_SIM_LIBRARIES=cublaslt,cudnn  stand-ins of these libraries, which check each call and compute slowly; without it
+ *                                        they are not there */
 #include "sim.h"
 #include <ctype.h>
 #include <stdarg.h>
@@ -39,7 +43,7 @@ uint64_t sim_draw(uint64_t *state) { /* splitmix64 */
 /* ---- faults ---- */
 
 enum { MAX_FAULTS = 64 };
-static const char *const fault_names[SIM_FAULT_KINDS] = {"alloc", "launch", "late", "copy", "lost", "build", "flip", "hang"};
+static const char *const fault_names[SIM_FAULT_KINDS] = {"alloc", "launch", "late", "copy", "lost", "build", "flip", "hang", "driver", "nvrtc"};
 typedef struct fault {
     sim_fault kind;
     int n;
@@ -57,6 +61,31 @@ bool sim_fault_now(sim_fault kind, int *number) {
         return true;
     }
     return false;
+}
+
+static bool is_set(sim_fault kind, int *n) {
+    bool found = false;
+    pthread_mutex_lock(&sim.lock);
+    for (int i = 0; i < nfaults && !found; i++)
+        if ((found = faults[i].kind == kind)) *n = faults[i].n;
+    pthread_mutex_unlock(&sim.lock);
+    return found;
+}
+
+int facula_sim_has(const char *library) {
+    const char *list = getenv("FACULA_SIM_LIBRARIES");
+    const size_t n = strlen(library);
+    int unused;
+    if (!strcmp(library, "nvrtc")) return sim_open() != CUDA_SUCCESS || !is_set(SIM_FAULT_NVRTC, &unused);
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && !strncmp(at, library, n)) return 1;
+    return 0;
+}
+
+int sim_driver_version(void) {
+    int version = 13000;
+    if (sim_open() == CUDA_SUCCESS) is_set(SIM_FAULT_DRIVER, &version);
+    return version;
 }
 
 static bool parse_fault(const char *word, size_t length, fault *out) {
@@ -252,7 +281,7 @@ static CUresult read_environment(void) {
     if (wrong && !parse_faults(wrong, faults, &nfaults))
         return sim_fail(CUDA_ERROR_INVALID_VALUE,
                         "FACULA_SIM_FAULTS='%s' is not understood: write kinds (alloc, launch, late, copy, lost, build, "
-                        "flip, hang) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)",
+                        "flip, hang, driver, nvrtc) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)",
                         wrong);
     sim.eager = mode && !strcmp(mode, "eager");
     if (visible) hide_devices(visible);

@@ -67,7 +67,7 @@ SIM_API CUresult cuInit(unsigned flags) {
 }
 
 SIM_API CUresult cuDriverGetVersion(int *version) {
-    *version = 13000;
+    *version = sim_driver_version();
     return CUDA_SUCCESS;
 }
 

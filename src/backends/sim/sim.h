@@ -130,6 +130,8 @@ typedef enum sim_fault {
     SIM_FAULT_BUILD,
     SIM_FAULT_FLIP,
     SIM_FAULT_HANG,
+    SIM_FAULT_DRIVER, /* its number is the driver's version */
+    SIM_FAULT_NVRTC,
     SIM_FAULT_KINDS
 } sim_fault;
 typedef struct sim_counts {
@@ -156,6 +158,8 @@ SIM_API uint64_t facula_sim_count(const char *kind);
 SIM_API void facula_sim_seed(uint64_t seed); /* as FACULA_SIM_SEED, from now on */
 SIM_API const char *facula_sim_error_text(void);
 SIM_API const char *facula_sim_device_type(int ordinal);
+SIM_API int facula_sim_has(const char *library); /* "nvrtc", "cublaslt", "cudnn" */
+int sim_driver_version(void);
 
 /* ---- memory.c (all under the lock) ---- */
 bool sim_reserve(sim_device *device);

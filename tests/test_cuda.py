@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""What the cuda backend loads at run time: docs/cuda.md against the lists of the source, and each way in which a library can be
+missing, too old or refuse, by the simulated driver and by made-up libraries of a few lines. Standard library only.
+
+test-limit: 300
+test-modes: release
+"""
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from pages import BUILD, check, finish, read, run
+
+FACULA = os.path.join(BUILD, "bin", "facula")
+DEMO = FACULA + " demo --device cuda --epochs 1"
+LIBRARIES = {"driver": "DRIVER", "NVRTC": "NVRTC"}
+TOO_OLD = "The NVIDIA driver on your system is too old (found version %d). Please update your GPU driver by downloading and installing a new version"
+
+
+def defined(name):
+    """(files, functions) of a library in libraries.def"""
+    text = read("src/backends/cuda/libraries.def").split("#endif")[-1]
+    return (re.findall(r'(?m)^FAI_FILE\(%s, \d+, "([^"]+)"\)' % name, text),
+            re.findall(r"(?m)^FAI_%s\([^,]+, \w+, (\w+),\s" % name, text))
+
+
+def page():
+    """Every library, file and function of the lists is on the page, in the same order, and nothing else."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in read("docs/cuda.md").splitlines() if line.startswith("| ")]
+    for word, name in LIBRARIES.items():
+        files, functions = defined(name)
+        told = [row for row in rows if row[0] == word]
+        check(len(told) == 2, "docs/cuda.md: %d rows for %s" % (len(told), word))
+        if len(told) == 2:
+            check(re.findall(r"`([^`]+)`", told[0][1]) == files, "docs/cuda.md: the files of %s are %s" % (word, files))
+            check(re.findall(r"`(\w+)`", told[1][1]) == functions, "docs/cuda.md: the functions of %s are %s" % (word, functions))
+        check(len(files) > 0 and len(functions) > 5, "libraries.def: nothing of %s was found" % word)
+
+
+def lines(text, begin):
+    return [line for line in text.splitlines() if begin in line]
+
+
+def told(name, command, more, code, *wanted, unwanted=()):
+    got, text = run(command, more=more)
+    check(got == code, "%s: exit code %d:\n%s" % (name, got, text[-1500:]))
+    for words in wanted:
+        check(words in text, "%s: '%s' is not in:\n%s" % (name, words, text[-1500:]))
+    for words in unwanted:
+        check(words not in text, "%s: '%s' is in:\n%s" % (name, words, text[-1500:]))
+    return text
+
+
+def simulated():
+    """Faults of the simulated driver."""
+    old = {"FACULA_SIM": "cuda:2", "FACULA_SIM_FAULTS": "driver:11040"}
+    text = told("old driver", DEMO, old, 1, "facula demo: " + TOO_OLD % 11040, "needs the driver of CUDA 12.0 or newer")
+    check(len(lines(text, "warning: cuda: CUDA initialization: " + TOO_OLD % 11040)) == 1, "old driver: not one warning:\n" + text)
+    told("old driver, info", FACULA + " info", old, 0, "no accelerator: " + TOO_OLD % 11040)
+    told("oldest driver", FACULA + " info", dict(old, FACULA_SIM_FAULTS="driver:12000"), 0, "cuda:1 ", unwanted=["too old"])
+    told("hidden", DEMO, {"FACULA_SIM": "cuda:2", "CUDA_VISIBLE_DEVICES": ""}, 1, "facula demo: No CUDA GPUs are available.",
+         "CUDA_VISIBLE_DEVICES='' hides those", unwanted=["warning"])
+    told("no NVRTC", DEMO, {"FACULA_SIM": "cuda:1", "FACULA_SIM_FAULTS": "nvrtc:1"}, 1, "facula demo: conv2d: CUDA error: NVRTC",
+         "NVRTC, CUDA's run-time compiler, was not found (libnvrtc.so.13 or .12), and kernels are compiled with it: install the CUDA "
+         "toolkit, or `pip install nvidia-cuda-nvrtc`, or set CUDA_HOME", "building the kernels of family 'conv' for 'conv2d'")
+    told("refused", DEMO, {"FACULA_SIM": "cuda:1", "FACULA_SIM_FAULTS": "build:1"}, 1, "facula demo: conv2d: CUDA error: NVRTC failed",
+         "for 'conv2d'. The compiler's first words:\nconv.k.h: injected fault build:1\n", "Another version of the compiler may take them")
+
+
+PYTHON = """
+import warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    import facula as torch
+    print("available", torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.is_available())
+    print("told", [str(w.message)[:60] for w in seen])
+try:
+    torch.zeros(1, device="cuda")
+except RuntimeError as error:
+    print("error", error)
+print((torch.ones(2) + 1).tolist())
+"""
+GOES_ON = """
+import facula as torch
+x = torch.ones(4, device="cuda")
+try:
+    x.cumsum(0)
+except RuntimeError as error:
+    print("error", error)
+print((x + x).tolist(), x.cumsum(0).tolist())
+"""
+
+
+def python():
+    """The same in Python: False and one warning; and a device that goes on after its compiler refused."""
+    path = {"PYTHONPATH": os.path.join(BUILD, "python"), "FACULA_SIM": "cuda:1"}
+    interpreter = os.environ.get("PYTHON_FOR_TESTS", sys.executable)
+    text = told("Python, old driver", [interpreter, "-B", "-c", PYTHON], dict(path, FACULA_SIM_FAULTS="driver:11040"), 0, "available False 0 False",
+                "error " + TOO_OLD % 11040, "[2.0, 2.0]")
+    check(len(lines(text, "told ['CUDA initialization: The NVIDIA driver on your system is too")) == 1, "Python, old driver:\n" + text)
+    told("Python, refused", [interpreter, "-B", "-c", GOES_ON], dict(path, FACULA_SIM_FAULTS="build:2"), 0, "error CUDA error: NVRTC failed",
+         "injected fault build:2", "for 'cumsum'", "[2.0, 2.0, 2.0, 2.0] [1.0, 2.0, 3.0, 4.0]")
+
+
+DRIVER = "int cuDriverGetVersion(int *v) { *v = %d; return 0; }\n"
+WHOLE = DRIVER + """
+int cuInit(unsigned flags) { return %d; }
+int cuGetErrorString(int e, const char **t) { *t = "made up"; return 0; }
+int cuGetErrorName(int e, const char **t) { *t = "CUDA_ERROR_MADE_UP"; return 0; }
+int cuMemGetInfo_v2(void *a, void *b) { return 1; }
+int cuDeviceGetCount(int *n) { *n = %d; return 0; }
+"""
+
+
+def made_up(scratch, cc):
+    """A libcuda.so.1 of our own, in place of the real one."""
+    functions = defined("DRIVER")[1]
+
+    def driver(name, text, whole):
+        folder = os.path.join(scratch, name)
+        os.makedirs(folder)
+        rest = "".join("int %s(void) { return 999; }\n" % f for f in functions if whole and " %s(" % f not in text)
+        with open(os.path.join(folder, "cuda.c"), "w") as f:
+            f.write(text + rest)
+        code, said = run([cc, "-w", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", "libcuda.so.1", "cuda.c"], cwd=folder)
+        check(code == 0, said)
+        return {"LD_LIBRARY_PATH": folder}
+
+    text = told("incomplete", DEMO, driver("incomplete", DRIVER % 12040, False), 1, TOO_OLD % 12040, "libcuda.so.1 here has no function cuInit",
+                "or learn without a GPU: FACULA_SIM=cuda:2")
+    check(len(lines(text, "warning: cuda: CUDA initialization")) == 1, "incomplete: not one warning:\n" + text)
+    told("old", DEMO, driver("old", DRIVER % 11080, False), 1, TOO_OLD % 11080)
+    told("no version", DEMO, driver("noversion", "int cuInit(unsigned f) { return 0; }\n", False), 1, TOO_OLD % 0)
+    none = driver("none", WHOLE % (13000, 100, 0), True)
+    told("no device", DEMO, none, 1, "facula demo: No CUDA GPUs are available. The driver is there, but shows no device", "nvidia-smi -L",
+         unwanted=["warning"])
+    told("none left", DEMO, dict(driver("left", WHOLE % (13000, 0, 0), True), CUDA_VISIBLE_DEVICES="7"), 1, "CUDA_VISIBLE_DEVICES='7' hides")
+    told("broken", DEMO, driver("broken", WHOLE % (13000, 999, 0), True), 1, "facula demo: CUDA error: made up (CUDA_ERROR_MADE_UP) while opening",
+         "warning: cuda: CUDA initialization: CUDA error: made up")
+    told("broken, the CPU goes on", FACULA + " info", {"LD_LIBRARY_PATH": os.path.join(scratch, "broken")}, 0, "no accelerator: CUDA error: made up")
+
+
+def main():
+    page()
+    simulated()
+    python()
+    cc = shutil.which(os.environ.get("CC", "cc"))
+    scratch = tempfile.mkdtemp()
+    try:
+        if cc:
+            made_up(scratch, cc)
+    finally:
+        shutil.rmtree(scratch)
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
