@@ -28,7 +28,7 @@ FN REAL N(accumulate_join)(REAL a, REAL b, int how) {
 #endif
 }
 
-FN fa_i64 N(accumulate_offset)(fa_i64 i, int ndim, const fa_i64 *size, const fa_i64 *stride) {
+FN fa_i64 N(accumulate_offset)(fa_i64 i, int ndim, PLAN_SPACE const fa_i64 *size, PLAN_SPACE const fa_i64 *stride) {
     fa_i64 offset = 0;
     for (int d = ndim - 1; d >= 0; --d) {
         offset += i % size[d] * stride[d];

@@ -12,7 +12,8 @@
  * On a GPU ITEMS is nothing and BARRIER a barrier; in C ITEMS is a loop over the work-group and BARRIER nothing. So: no return,
  * break or continue that leaves an ITEMS block; what is declared outside ITEMS is the same for the whole group; group sizes
  * are constants. ITEMS(n) { if (item < n) ... } spares the C build the items that would do nothing. `item` is the item's number,
- * GROUP the group's (0 .. P.groups-1), ARG(type, k) the k-th pointer (k a plain digit).
+ * GROUP the group's (0 .. P.groups-1), ARG(type, k) the k-th pointer (k a plain digit). Pointers of helpers name the memory
+ * that they lead to: GLOBAL, LOCAL_POINTER, PLAN_SPACE (into P), or nothing for what is the item's own.
  * REAL, INT_REAL and N(name) come from the family's instance (f32, f64, i64): N(scale) is scale_f32. */
 #ifndef FA_DIALECT_H
 #define FA_DIALECT_H
@@ -23,6 +24,7 @@ typedef signed char fa_i8; typedef unsigned char fa_u8; typedef short fa_i16; ty
 typedef int fa_i32; typedef unsigned int fa_u32; typedef unsigned long long fa_u64; typedef float fa_f32; typedef double fa_f64;
 #define GLOBAL
 #define LOCAL_POINTER
+#define PLAN_SPACE
 #define FN __device__ static inline
 #define CONSTANT __device__ const
 #define KERNEL_(name, W) extern "C" __global__ void __launch_bounds__(W) name(const fa_plan P, char *fa_p0, char *fa_p1, char *fa_p2, char *fa_p3, \
@@ -53,18 +55,36 @@ typedef int fa_i32; typedef unsigned int fa_u32; typedef unsigned long long fa_u
 
 #elif defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
 #define FA_IS_OPENCL 1
+#ifdef FA_NO_F64 /* the backend defines it for devices without float64, where no float64 is let in: what is left converts numbers */
+#define double float
+#else
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
 #pragma OPENCL FP_CONTRACT OFF
 typedef char fa_i8; typedef uchar fa_u8; typedef short fa_i16; typedef ushort fa_u16;
 typedef int fa_i32; typedef uint fa_u32; typedef ulong fa_u64; typedef float fa_f32; typedef double fa_f64;
 #define GLOBAL __global
 #define LOCAL_POINTER __local
+/* OpenCL knows no addresses, but objects of memory: a pointer is its object's beginning and an offset, which stands behind the
+ * plan. The plan is an argument by value where the device takes that many bytes of arguments, and lies in memory elsewhere. */
+typedef struct fa_block { fa_plan plan; fa_i64 offset[8]; } fa_block;
+#ifdef FA_PLAN_BY_VALUE
+#define PLAN_SPACE
+#define FA_BLOCK_ARGUMENT const fa_block fa_block_
+#define P (fa_block_.plan)
+#define FA_OFFSET(k) (fa_block_.offset[k])
+#else
+#define PLAN_SPACE __constant
+#define FA_BLOCK_ARGUMENT __constant fa_block *fa_block_
+#define P (fa_block_->plan)
+#define FA_OFFSET(k) (fa_block_->offset[k])
+#endif
 #define FN static inline
 #define CONSTANT __constant
-#define KERNEL_(name, W) __kernel __attribute__((reqd_work_group_size(W, 1, 1))) void name(const fa_plan P, __global char *fa_p0, \
+#define KERNEL_(name, W) __kernel __attribute__((reqd_work_group_size(W, 1, 1))) void name(FA_BLOCK_ARGUMENT, __global char *fa_p0, \
     __global char *fa_p1, __global char *fa_p2, __global char *fa_p3, __global char *fa_p4, __global char *fa_p5, __global char *fa_p6, __global char *fa_p7)
 #define KERNEL(name, W) KERNEL_(name, W)
-#define ARG(type, k) ((__global type *)fa_p##k)
+#define ARG(type, k) ((__global type *)(fa_p##k + FA_OFFSET(k)))
 #define GROUP ((fa_i64)get_group_id(0))
 #define item ((int)get_local_id(0))
 #define ITEMS(W)
@@ -74,7 +94,11 @@ typedef int fa_i32; typedef uint fa_u32; typedef ulong fa_u64; typedef float fa_
 #define MINE(name) name
 #define PRIVATES(type, name, n, W) type name[n]
 #define MINE_OF(name, i) name[i]
+#ifdef FA_NOT_UNROLLED /* CPUs: their arrays need no registers, and compiling the large kernels takes minutes otherwise */
+#define UNROLLED
+#else
 #define UNROLLED __attribute__((opencl_unroll_hint))
+#endif
 #define fa_bits_f32(u) as_float(u)
 #define fa_f32_bits(f) as_uint(f)
 #define fa_bits_f64(u) as_double(u)
@@ -96,6 +120,7 @@ typedef int8_t fa_i8; typedef uint8_t fa_u8; typedef int16_t fa_i16; typedef uin
 typedef int32_t fa_i32; typedef uint32_t fa_u32; typedef uint64_t fa_u64; typedef float fa_f32; typedef double fa_f64;
 #define GLOBAL
 #define LOCAL_POINTER
+#define PLAN_SPACE
 #define FN static inline __attribute__((unused))
 #define CONSTANT static const
 /* In C every kernel is void name(plan, pointers, group); the generated table (kernels_gen) loops over groups. */
@@ -148,7 +173,7 @@ FN fa_u16 fa_f32_to_bf16(float f) {
 
 /* ---- Any element type, loaded as or stored from a compute type. Conversions are torch's on x86: out of range and NaN to an
  * integer give the smallest int64 (int32 for types of 32 bits: the low bits of it). ---- */
-FN fa_i64 fa_f64_to_i64(double v) { return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (fa_i64)v : (fa_i64)(-9223372036854775807LL - 1); }
+FN fa_i64 fa_f64_to_i64(double v) { return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (fa_i64)v : (fa_i64)(-9223372036854775807 - 1); }
 FN fa_i32 fa_f64_to_i32(double v) { return v > -2147483649.0 && v < 2147483648.0 ? (fa_i32)v : (fa_i32)(-2147483647 - 1); }
 
 #define FA_LOAD_BODY(type)                                                                     \
@@ -197,7 +222,11 @@ FN void fa_store_i64(GLOBAL char *p, int dtype, fa_i64 i, fa_i64 v) { FA_STORE_B
 #define STORE_ARG(k, i, v) N(fa_store)(ARG(char, k), P.view[k].dtype, (i), (v))
 /* Operand k is a table (FA_VIEW_TABLE of fa_plan.h): how many entries, the i-th entry's pointer and bytes. */
 #define TABLE_COUNT(k) (P.view[k].size[0])
+#ifdef FA_IS_OPENCL /* has no addresses in memory: nobody launches a kernel with a table there */
+#define TABLE(type, k, i) ((GLOBAL type *)0)
+#else
 #define TABLE(type, k, i) ((GLOBAL type *)(ARG(const fa_table_entry, k)[i].address))
+#endif
 #define TABLE_BYTES(k, i) (ARG(const fa_table_entry, k)[i].bytes)
 /* Before each instance of a family the build writes: #define FA_SUFFIX _f32, #define REAL float, #define FA_F32 1 (or _f64,
  * double, FA_F64; or _i64, fa_i64, FA_I64). Families without instances see none of them. */

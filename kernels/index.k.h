@@ -25,7 +25,7 @@
 /* Offset of element i of the space in operand k. */
 #define OFFSET(k, space) index_offset_of(i, P.ndim, P.view[space].size, P.view[k].stride)
 
-FN fa_i64 index_offset_of(fa_i64 i, int ndim, const fa_i64 *size, const fa_i64 *stride) {
+FN fa_i64 index_offset_of(fa_i64 i, int ndim, PLAN_SPACE const fa_i64 *size, PLAN_SPACE const fa_i64 *stride) {
     fa_i64 offset = 0;
     for (int d = ndim - 1; d > 0; --d) {
         offset += i % size[d] * stride[d];

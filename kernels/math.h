@@ -14,7 +14,7 @@
 
 #define FA_INFINITY fa_bits_f32(0x7f800000u)
 #define FA_NAN fa_bits_f32(0x7fc00000u)
-#define FA_I64_MAX ((fa_i64)0x7fffffffffffffffLL)
+#define FA_I64_MAX ((fa_i64)0x7fffffffffffffff)
 #define FA_I64_MIN (-FA_I64_MAX - 1)
 #define FA_ROUNDER 12582912.0f /* 1.5 * 2^23: adding it rounds to a whole number, which then stands in the low bits */
 
@@ -66,8 +66,8 @@ FN float fa_expm1_core_f32(float r) {
 }
 /* p * 2^n for -252 < n < 255, in two steps, so that a subnormal result is rounded once. n comes as the bits of n + FA_ROUNDER. */
 FN float fa_scale_f32(float p, fa_u32 rounded) {
-    fa_i32 n = (fa_i32)(rounded - 0x4b400000u), half = n >> 1;
-    return p * fa_bits_f32((fa_u32)(half + 127) << 23) * fa_bits_f32((fa_u32)(n - half + 127) << 23);
+    fa_i32 n = (fa_i32)(rounded - 0x4b400000u), part = n >> 1;
+    return p * fa_bits_f32((fa_u32)(part + 127) << 23) * fa_bits_f32((fa_u32)(n - part + 127) << 23);
 }
 /* e^x * 2^shift without overflow on the way */
 FN float fa_exp_shifted_f32(float x, float shift) {
@@ -412,8 +412,8 @@ FN float fa_pow_f32(float x, float y) {
     w = w > 200.0f ? 200.0f : w < -200.0f ? -200.0f : w;
     float t = w + FA_ROUNDER;
     float r = fa_scale_f32(fa_exp2_core_f32((w - (t - FA_ROUNDER)) + extra), fa_f32_bits(t));
-    float half = 0.5f * y;
-    int whole = fa_trunc_f32(y) == y, odd = whole && fa_trunc_f32(half) != half;
+    float halved = 0.5f * y;
+    int whole = fa_trunc_f32(y) == y, odd = whole && fa_trunc_f32(halved) != halved;
     r = x < 0.0f && !whole && a < FA_INFINITY ? FA_NAN : r;
     r = odd && fa_f32_bits(x) >> 31 ? -r : r;
     int one = y == 0.0f || x == 1.0f || (a == 1.0f && fa_abs_f32(y) == FA_INFINITY);
@@ -451,6 +451,7 @@ FN float fa_floordiv_near_f32(float x, float y) { return fa_floordiv_of_fmod_f32
 FN float fa_floordiv_f32(float x, float y) { return fa_floordiv_of_fmod_f32(x, y, fa_fmod_f32(x, y)); }
 
 /* ---- float64: the platform's ---- */
+#ifndef FA_NO_F64
 #define fa_exp_f64(x) exp(x)
 #define fa_exp2_f64(x) exp2(x)
 #define fa_expm1_f64(x) expm1(x)
@@ -490,7 +491,7 @@ FN double fa_max_f64(double x, double y) { return y == y && !(x <= y) ? x : y; }
 FN double fa_min_f64(double x, double y) { return y == y && !(x >= y) ? x : y; }
 FN double fa_signbit_f64(double x) { return fa_f64_bits(x) >> 63 ? 1.0 : 0.0; }
 FN double fa_copysign_f64(double x, double s) {
-    return fa_bits_f64((fa_f64_bits(x) & 0x7fffffffffffffffull) | (fa_f64_bits(s) & 0x8000000000000000ull));
+    return fa_bits_f64((fa_f64_bits(x) & 0x7fffffffffffffff) | (fa_f64_bits(s) & 0x8000000000000000));
 }
 /* The float polynomial, then Newton's steps from the side where nothing cancels. */
 FN double fa_erfinv_f64(double x) {
@@ -527,6 +528,7 @@ FN double fa_floordiv_f64(double x, double y) {
     whole = q == 0.0 ? 0.0 * (x / y) : whole;
     return y == 0.0 ? x / y : whole;
 }
+#endif /* FA_NO_F64 */
 
 /* ---- int64 ---- */
 FN fa_i64 fa_add_i64(fa_i64 x, fa_i64 y) { return (fa_i64)((fa_u64)x + (fa_u64)y); }

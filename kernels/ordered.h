@@ -59,8 +59,8 @@
 FN void N(ordered_push)(LOCAL_POINTER REAL *stack, LOCAL_POINTER REAL *part, fa_i64 first, fa_i64 count, int room) {
     for (int b = 0; b < room && (first + b) * FA_BLOCK < count; ++b) {
         LOCAL_POINTER REAL *p = part + b * FA_LANES;
-        for (int half = FA_LANES / 2; half > 0; half /= 2)
-            for (int lane = 0; lane < half; ++lane) p[lane] += p[lane + half];
+        for (int step = FA_LANES / 2; step > 0; step /= 2)
+            for (int lane = 0; lane < step; ++lane) p[lane] += p[lane + step];
         REAL sum = p[0];
         int place = 0;
         for (fa_i64 before = first + b; before & 1; before >>= 1) sum = stack[place++] + sum;

@@ -31,8 +31,8 @@ FN fa_words fa_philox(fa_u64 seed, fa_u64 call, fa_u64 thread) {
     return r;
 }
 
-/* A word of 64 bits from two of 32: half 0 or 1 of a call. */
-FN fa_u64 fa_wide_word(fa_words r, int half) { return (fa_u64)r.w[2 * half] << 32 | r.w[2 * half + 1]; }
+/* A word of 64 bits from two of 32: pair 0 or 1 of a call. */
+FN fa_u64 fa_wide_word(fa_words r, int pair) { return (fa_u64)r.w[2 * pair] << 32 | r.w[2 * pair + 1]; }
 
 /* Of draw q: the element that gets it. */
 FN fa_i64 fa_draw_element(fa_i64 q, fa_i64 threads, fa_i64 thread, fa_i64 group) {
@@ -40,7 +40,7 @@ FN fa_i64 fa_draw_element(fa_i64 q, fa_i64 threads, fa_i64 thread, fa_i64 group)
 }
 
 /* Where element i lies. */
-FN fa_i64 fa_draw_place(const fa_plan *plan, fa_i64 i) {
+FN fa_i64 fa_draw_place(PLAN_SPACE const fa_plan *plan, fa_i64 i) {
     fa_i64 at = 0;
     for (int d = plan->view[0].ndim - 1; d >= 0; --d) {
         at += i % plan->view[0].size[d] * plan->view[0].stride[d];

@@ -78,9 +78,9 @@ KERNEL(N(reduce), 256) {
             part[item] = a;
         }
         BARRIER();
-        for (int half = 8; half > 0; half /= 2) {
+        for (int step = 8; step > 0; step /= 2) {
             ITEMS(256) {
-                if (item % 16 < half) part[item] = N(fa_reduce_join)(row, part[item], part[item + half]);
+                if (item % 16 < step) part[item] = N(fa_reduce_join)(row, part[item], part[item + step]);
             }
             BARRIER();
         }
@@ -127,11 +127,11 @@ KERNEL(N(reduce_index), 256) {
         place[item] = j;
     }
     BARRIER();
-    for (int half = 128; half > 0; half /= 2) {
+    for (int step = 128; step > 0; step /= 2) {
         ITEMS(256) {
-            if (item < half && N(reduce_better)(best[item + half], place[item + half], best[item], place[item], least)) {
-                best[item] = best[item + half];
-                place[item] = place[item + half];
+            if (item < step && N(reduce_better)(best[item + step], place[item + step], best[item], place[item], least)) {
+                best[item] = best[item + step];
+                place[item] = place[item + step];
             }
         }
         BARRIER();

@@ -59,6 +59,15 @@ run_once() { # run_once SOURCE NAME LIMIT ENVIRONMENT
     [ "$2" -eq 0 ] || { grep -v -E '^\[ RUN|^\[       OK' "$log" | tail -n 60 | sed 's/^/    /'; return 1; }
 }
 
+# OpenCL's tests run on PoCL, one driver that has everything; not under the sanitizers, which it and LLVM behind it do not pass.
+opencl_runs() {
+    case $MODE in asan | tsan) return 1 ;; esac
+    grep -qs pocl /etc/OpenCL/vendors/*.icd && return 0
+    printf '%-44s skipped: no PoCL here (apt-get install pocl-opencl-icd ocl-icd-libopencl1)\n' "$name [$environment]"
+    echo "0 0 1" >"$results/$name.opencl.count"
+    return 1
+}
+
 run_one() {
     name=$(basename "$1" | sed 's/\.c$//')
     limit=$(wish test-limit "$1")
@@ -69,6 +78,7 @@ run_one() {
     wish test-env "$1" | grep . >/dev/null || { run_once "$1" "$name" "$limit" -; return; }
     bad=0
     while read -r environment; do
+        case $environment in *FACULA_OPENCL=cpu*) opencl_runs || continue ;; esac
         run_once "$1" "$name" "$limit" "$environment" || bad=1
     done <<EOF
 $(wish test-env "$1")
@@ -99,6 +109,10 @@ find_python() {
     echo "${PYTHON:-python3}"
 }
 export PYTHON_FOR_TESTS="${PYTHON_FOR_TESTS:-$(find_python)}"
+
+# One cache of what PoCL compiled serves all tests of a run and the next one; no test meets an OpenCL device that it did not ask for.
+export FACULA_OPENCL="${FACULA_OPENCL:-off}" POCL_DEVICES="${POCL_DEVICES:-basic}" POCL_CACHE_DIR="${POCL_CACHE_DIR:-$PWD/$BUILD/pocl}"
+mkdir -p "$POCL_CACHE_DIR"
 
 # Findings of the sanitizers end the program with a failure.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1:strict_string_checks=1}"

@@ -4,10 +4,12 @@
  * line here.
  *
  * test-env: FACULA_SIM=cuda:1
+ * test-env: FACULA_OPENCL=cpu
  * test-limit: 300
  * test-tags: threads */
 #include "autograd/generated.h"
 #include "support/calls.h"
+#include "support/device.h"
 #include <facula.h>
 #include <setjmp.h>
 #include <cmocka.h>
@@ -149,7 +151,7 @@ static twin make_twin(fa_dtype type, fa_shape shape, char layout, bool positive)
     double *values = malloc((size_t)n * sizeof *values);
     assert_non_null(values);
     for (int64_t i = 0; i < n; i++) values[i] = any_value(type, positive);
-    const twin t = {lay_out(values, type, shape, layout, FA_CPU), lay_out(values, type, shape, layout, FA_CUDA(0))};
+    const twin t = {lay_out(values, type, shape, layout, FA_CPU), lay_out(values, type, shape, layout, fa_accelerator())};
     free(values);
     if (!t.here || !t.there) fail_msg("%s", fa_error_peek()->text);
     return t;
@@ -213,7 +215,7 @@ static void compare_row(int row, fa_dtype type, int layout) {
     fa_tensor *a = fai_row_raw(info->name, row, info->noperands, here, info->params, result);
     const fa_error error_a = fa_error_take();
     fa_tensor *b = fai_row_raw(info->name, row, info->noperands, there, info->params, result);
-    if (b && !fa_synchronize(FA_CUDA(0))) b = NULL;
+    if (b && !fa_synchronize(fa_accelerator())) b = NULL;
     compare(info->name, type, layouts[layout], a, error_a, b, fa_error_take());
 }
 
@@ -302,7 +304,7 @@ static void compare_case(const golden_case *c, const golden_call *call) {
             FA_SCOPE;
             fa_error error_a, error_b;
             fa_tensor *a = run_case(c, call, types[t], *layout, FA_CPU, &error_a);
-            fa_tensor *b = run_case(c, call, types[t], *layout, FA_CUDA(0), &error_b);
+            fa_tensor *b = run_case(c, call, types[t], *layout, fa_accelerator(), &error_b);
             compare(c->op, types[t], *layout, a, error_a, b, error_b);
         }
 }
@@ -344,6 +346,6 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {TEST(threads_do_not_show), TEST(rows_agree), TEST(reductions_agree),
                                        TEST(movement_agrees)};
-    setenv("FACULA_SIM", "cuda:1", 0);
+    if (!test_on_opencl()) setenv("FACULA_SIM", "cuda:1", 0);
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : fa_finish("test_bits");
 }

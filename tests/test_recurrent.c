@@ -2,7 +2,8 @@
  * sequences, cells; how they print; what they refuse. tests/golden/make_recurrent.py draws the same numbers from the same seeds.
  *
  * test-env: -
- * test-env: FACULA_SIM=cuda:1 */
+ * test-env: FACULA_SIM=cuda:1
+ * test-env: FACULA_OPENCL=cpu */
 #include "golden/recurrent.h"
 #include "support/recurrent.h"
 #include "base/base.h"

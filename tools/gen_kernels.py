@@ -285,7 +285,8 @@ def program(build, family):
     for number, t in enumerate(family.instances):
         text = bare(expand(build, family.path, t))
         if t:
-            text = (f"#if !defined(FA_INSTANCE) || FA_INSTANCE == {number}\n" + instance_defines(t) + text
+            there = " && !defined(FA_NO_F64)" if t == "f64" else ""
+            text = (f"#if (!defined(FA_INSTANCE) || FA_INSTANCE == {number}){there}\n" + instance_defines(t) + text
                     + instance_undefines(t) + "#endif\n")
         body.append(text)
     body = "".join(body)

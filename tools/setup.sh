@@ -26,6 +26,8 @@ look() {
     # The Python package: its headers; NumPy for the tests of sharing memory with it.
     has_python_headers || need python3-dev
     has_numpy python3 || has_numpy /usr/bin/python3 || need python3-numpy
+    # An OpenCL driver for the CPU, on which the OpenCL backend is tested.
+    grep -qs pocl /etc/OpenCL/vendors/*.icd || need "pocl-opencl-icd ocl-icd-libopencl1"
 }
 
 look

@@ -37,7 +37,11 @@ typedef struct fa_plan {
     fa_i64 groups;                /* work-groups launched; each kernel says what one does */
     fa_i64 numel;                 /* elements of the iteration space */
     fa_i64 n[FA_PLAN_INTS];       /* the kernel's own integers, named by a comment in its text */
+#ifdef FA_NO_F64 /* OpenCL devices without float64: the backend writes them like this */
+    float f[FA_PLAN_FLOATS], unused[FA_PLAN_FLOATS];
+#else
     double f[FA_PLAN_FLOATS];     /* and floating numbers */
+#endif
     int row, nviews;              /* row: the elementwise or reduction row to apply */
     int ndim, pad;
     fa_plan_view view[FA_PLAN_VIEWS];  /* outputs first */

@@ -107,6 +107,7 @@ typedef struct fai_dev {
     struct { _Atomic uint64_t launches, to_device, to_host, within, waits; } count;
 
     pthread_mutex_t build_lock;
+    bool no_float64;                     /* known from the first launch on */
     fa_program_handle *programs;         /* by text */
     fa_kernel_handle _Atomic *kernels;   /* by kernel number */
 
@@ -138,7 +139,7 @@ bool fai_fail_backend(fai_dev *dev, int code, const char *op, const char *doing)
 void fai_plugins_open(int (*add)(const fa_backend *backend, char *why, size_t n));
 void fai_plugins_warn(void);                        /* of those that can't be used */
 void fai_plugins_add_problems(char *text, size_t n); /* the same, behind a text that asks for a device in vain */
-void fai_open_backends(void);                       /* registry.c: so that all names of devices are known */
+void fai_open_backends(int type);                   /* registry.c: what may serve the type. 0: so that all names of devices are known */
 
 /* ---- names.c ---- */
 const char *fai_type_name(int type);                /* NULL if there is none */

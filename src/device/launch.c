@@ -10,8 +10,12 @@ static bool make_tables(fai_dev *dev, const char *op) {
     size_t programs = (size_t)fai_program_count * sizeof *dev->programs, kernels = FAI_K_COUNT * sizeof *dev->kernels;
     if (!dev->programs) dev->programs = fai_calloc(FAI_TAG_OTHER, programs);
     if (!dev->programs) return fai_fail_memory(op, programs);
+    fa_device_properties properties;
+    int code = dev->backend->properties(dev->ordinal, &properties);
+    if (code) return fai_fail_backend(dev, code, op, "asking for its properties");
     fa_kernel_handle _Atomic *table = fai_calloc(FAI_TAG_OTHER, kernels);
     if (!table) return fai_fail_memory(op, kernels);
+    dev->no_float64 = !properties.has_float64;
     __atomic_store_n(&dev->kernels, table, __ATOMIC_RELEASE);
     return true;
 }
@@ -95,6 +99,32 @@ static fa_kernel_handle find_kernel(fai_dev *dev, int kernel, const char *op) {
     return handle;
 }
 
+/* A kernel that computes in float64, or has an operand of it. */
+static bool uses_float64(int kernel, const fa_plan *plan) {
+    const char *name = fai_kernels[kernel].name;
+    const size_t n = strlen(name);
+    if (n > 4 && !strcmp(name + n - 4, "_f64")) return true;
+    for (int i = 0; i < FA_PLAN_VIEWS; i++)
+        if ((plan->view[i].kind == FA_VIEW_TENSOR || plan->view[i].kind == FA_VIEW_TABLE) && plan->view[i].dtype == FA_FLOAT64) return true;
+    return false;
+}
+
+static bool has_float64(fai_dev *dev, int kernel, const fa_plan *plan, const char *op) {
+    pthread_mutex_lock(&dev->build_lock);
+    bool known = make_tables(dev, op);
+    pthread_mutex_unlock(&dev->build_lock);
+    if (!known) return false;
+    return !dev->no_float64 || !uses_float64(kernel, plan) ||
+           fai_fail(FA_ERR_UNSUPPORTED, op,
+                    "%s has no float64, and this needs it. Use float32 (x.to(torch.float32) in Python, fa_cast in C), or compute on the CPU",
+                    fa_device_text(dev->name));
+}
+
+bool fai_device_has_tables(fa_device device) {
+    const fai_dev *dev = fai_dev_find(device);
+    return !dev || strcmp(dev->backend->dialect, "opencl") != 0;
+}
+
 /* Nothing has run: what it would have written is as it was. */
 static bool fail_launch(fai_dev *dev, int code, int kernel, const char *op) {
     char doing[128];
@@ -127,6 +157,7 @@ bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_bu
     fai_dev *dev = fai_dev_get(device, op);
     if (!dev) return false;
     if (kernel < 0 || kernel >= FAI_K_COUNT) return fai_fail(FA_ERR_UNSUPPORTED, op, "there is no kernel number %d", kernel);
+    if (FAI_UNLIKELY(!dev->kernels || dev->no_float64) && !has_float64(dev, kernel, plan, op)) return false;
     fa_kernel_handle handle = find_kernel(dev, kernel, op);
     if (!handle) return false;
     fa_address pointers[8];

@@ -85,7 +85,7 @@ fa_device fa_device_parse(const char *text) {
     if (text[n] == ':' && (length == 0 || digits[length] || (digits[0] == '0' && length > 1))) return fail_form(text);
     int type = fai_type_of_name(text, n);
     if (!type && n < NAME_SIZE) { /* the names of plug-ins and simulated devices are known once they are open */
-        fai_open_backends();
+        fai_open_backends(0);
         type = fai_type_of_name(text, n);
     }
     if (!type) return fail_type(text);

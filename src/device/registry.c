@@ -1,4 +1,4 @@
-/* Which devices are there. Backends are opened at the first question about a device that is not the CPU; from then on the
+/* Which devices are there. Backends are opened at the first question about a device that they may serve; from then on the
  * table of devices only grows (a plug-in may add to it). One backend may serve devices under several names: the simulator's
  * do, FACULA_SIM=cuda:2,xpu:1. */
 #include "inside.h"
@@ -6,13 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FAI_BACKEND(name, type_of) const fa_backend *fai_backend_##name(void);
+#define FAI_BACKEND(name, type_of, types) const fa_backend *fai_backend_##name(void);
 #include "backends.def"
 #undef FAI_BACKEND
 const char *fai_cuda_simulated_type(int device);
+const char *fai_opencl_type(int device);
+bool fai_opencl_counts(void);
 
-static const struct { const fa_backend *(*get)(void); const char *(*type_of)(int device); } builtin[] = {
-#define FAI_BACKEND(name, type_of) {fai_backend_##name, type_of},
+static struct { const fa_backend *(*get)(void); const char *(*type_of)(int device), *types; bool opened; } builtin[] = {
+#define FAI_BACKEND(name, type_of, types) {fai_backend_##name, type_of, types, false},
 #include "backends.def"
 #undef FAI_BACKEND
 };
@@ -25,7 +27,7 @@ static char why_none[FAI_TYPES][1024];             /* why a type has no device, 
 static bool unusable[FAI_TYPES];                   /* something is there, but can't be used */
 static char sim_mistake[512];                      /* what is wrong with FACULA_SIM */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool opened;
+static atomic_uint opened_for; /* bit t: every backend that may serve type t is open */
 static atomic_bool forked_child;
 
 /* ---- fork: a driver does not survive it ---- */
@@ -161,17 +163,27 @@ static void open_hooks(void) {
     pthread_atfork(NULL, NULL, child_after_fork);
 }
 
-void fai_open_backends(void) {
-    if (FAI_LIKELY(atomic_load_explicit(&opened, memory_order_acquire)) || fai_forked_child()) return;
+static bool may_serve(const char *types, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *at = types; at && (at = strstr(at, name)); at += n)
+        if ((at == types || at[-1] == ' ') && (!at[n] || at[n] == ' ')) return true;
+    return !types;
+}
+
+void fai_open_backends(int type) {
+    const unsigned bit = 1u << type;
+    const char *name = fai_type_name(type);
+    if (FAI_LIKELY(atomic_load_explicit(&opened_for, memory_order_acquire) & bit) || fai_forked_child()) return;
     pthread_mutex_lock(&open_lock);
-    const bool first = !atomic_load(&opened);
-    if (first) {
-        open_hooks();
-        if (sim_is_right())
-            for (size_t i = 0; i < sizeof builtin / sizeof builtin[0]; i++) add_devices(builtin[i].get(), builtin[i].type_of);
-        fai_plugins_open(add_plugin);
-        atomic_store_explicit(&opened, true, memory_order_release);
+    const bool first = !atomic_load(&opened_for), right = sim_is_right();
+    open_hooks();
+    for (size_t i = 0; right && i < sizeof builtin / sizeof builtin[0]; i++) {
+        if (builtin[i].opened || !may_serve(builtin[i].types, name ? name : "-")) continue;
+        builtin[i].opened = true;
+        add_devices(builtin[i].get(), builtin[i].type_of);
     }
+    if (first) fai_plugins_open(add_plugin);
+    atomic_fetch_or_explicit(&opened_for, bit, memory_order_release);
     pthread_mutex_unlock(&open_lock);
     if (first) warn_of_unusable();
     if (first) fai_plugins_warn();
@@ -190,7 +202,7 @@ int fai_backend_add(const fa_backend *backend, const char *(*type_of)(int device
 int fa_device_count(int type) {
     if (type == FA_DEVICE_CPU) return 1;
     if (type < 1 || type >= FAI_TYPES) return 0;
-    fai_open_backends();
+    fai_open_backends(type);
     return atomic_load(&count_of[type]);
 }
 
@@ -202,7 +214,7 @@ fa_device fa_accelerator(void) {
         if (fa_device_count(first[i]) > 0) return fa_device_of_type(first[i], -1);
     for (int type = FA_DEVICE_NPU; type < FAI_TYPES; type++)
         if (fa_device_count(type) > 0) return fa_device_of_type(type, -1);
-    if (fa_device_count(FA_DEVICE_OPENCL) > 0) return fa_device_of_type(FA_DEVICE_OPENCL, -1);
+    if (fa_device_count(FA_DEVICE_OPENCL) > 0 && fai_opencl_counts()) return fa_device_of_type(FA_DEVICE_OPENCL, -1);
     return fa_device_of_type(0, 0);
 }
 
@@ -221,9 +233,10 @@ fai_dev *fai_dev_find(fa_device device) {
 }
 
 static bool fail_none(int type, const char *op) {
+    const bool opencl = type == FA_DEVICE_XPU || type == FA_DEVICE_MPS;
     char why[2048];
     const char *name = fai_type_name(type);
-    snprintf(why, sizeof why, "%s", name ? why_none[type] : "");
+    snprintf(why, sizeof why, "%s", name ? why_none[opencl && !why_none[type][0] ? FA_DEVICE_OPENCL : type] : "");
     fai_plugins_add_problems(why, sizeof why);
     if (sim_mistake[0]) return fai_fail(FA_ERR_RUNTIME, op, "%s", sim_mistake);
     if (!name)

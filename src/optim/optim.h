@@ -37,7 +37,7 @@ typedef struct fai_trained {
     fa_tensor *state[FAI_RULE_STATES]; /* in the order of the widest row; NULL until they are needed */
     int64_t steps;                     /* made with states */
     double kept[FAI_RULE_KEPT];
-    fa_tensor *work;                   /* within a step: the copy in C order that is updated instead of p */
+    fa_tensor *work, *grad;            /* within a step: the copy in C order that is updated instead of p; the gradient in C order */
 } fai_trained;
 
 /* One launch: the parameters in it, and their addresses as the kernel reads them, one table for each operand. */

@@ -1,4 +1,5 @@
-/* A step: one launch for each batch of parameters with the same dtype, device and age, however many they are.
+/* A step: one launch for each batch of parameters with the same dtype, device and age, however many they are; one for each parameter
+ * on devices whose kernels can't follow addresses in memory (OpenCL).
  *
  * First all that may fail is done for all groups: states are made, tables of addresses filled and uploaded. Then the kernels run,
  * so that an error leaves parameters as they were. Batches and their tables are kept: a step like the one before it allocates
@@ -130,6 +131,7 @@ static bool prepare(const fai_rule *rule, fai_group *g, int row, const int *slot
     grad = b && work ? fai_contiguous("step", grad) : NULL;
     if (!grad) return false;
     t->work = work == t->p ? NULL : work;
+    t->grad = grad;
     set_entry(b, g->n, 0, work);
     set_entry(b, g->n, 1, grad);
     for (int k = 0; k < nstate; k++) set_entry(b, g->n, 2 + k, t->state[slot[k]]);
@@ -139,7 +141,7 @@ static bool prepare(const fai_rule *rule, fai_group *g, int row, const int *slot
 }
 
 static bool upload(fai_batch *b, int room) {
-    if (!b->changed) return true;
+    if (!b->changed || !fai_device_has_tables(b->device)) return true;
     const fa_tensor *first = b->table[0];
     if (!fai_on_cpu(first) &&
         !fai_copy_to_device(first->buffer, (size_t)first->offset * sizeof(int64_t), b->entries, batch_bytes(room), "step"))
@@ -164,25 +166,54 @@ static bool prepare_group(const fai_rule *rule, fai_group *g) {
 
 enum { CHUNK = 1024, MOST_GROUPS = 512 };
 
-static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b) {
-    const int tables = 2 + fai_updates[row].nstate;
-    fa_plan plan;
-    fai_plan_begin(&plan);
-    plan.row = row;
-    rule->numbers(row, g->option, b->age, b->kept, plan.f);
-    for (int k = 0; k < tables; k++) {
-        fa_plan_view *v = &plan.view[k];
-        v->kind = FA_VIEW_TABLE;
-        v->ndim = 1;
-        v->size[0] = b->count;
-        v->low = 0, v->high = b->count * (int64_t)sizeof(fa_table_entry);
-        v->dtype = (int)b->dtype;
-        v->writes = k != 1;
+static void begin_plan(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, int64_t elements, fa_plan *plan) {
+    fai_plan_begin(plan);
+    plan->row = row;
+    rule->numbers(row, g->option, b->age, b->kept, plan->f);
+    plan->nviews = 2 + fai_updates[row].nstate;
+    plan->n[0] = fai_groups(elements, CHUNK) < MOST_GROUPS ? fai_groups(elements, CHUNK) : MOST_GROUPS; /* groups a parameter */
+    for (int k = 0; k < plan->nviews; k++) {
+        plan->view[k].ndim = 1;
+        plan->view[k].dtype = (int)b->dtype;
+        plan->view[k].writes = k != 1;
     }
-    plan.nviews = tables;
-    plan.n[0] = fai_groups(b->most, 1024) < 512 ? fai_groups(b->most, 1024) : 512; /* groups a parameter */
+}
+
+static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b) {
+    fa_plan plan;
+    begin_plan(rule, g, row, b, b->most, &plan);
+    for (int k = 0; k < plan.nviews; k++) {
+        plan.view[k].kind = FA_VIEW_TABLE;
+        plan.view[k].size[0] = b->count;
+        plan.view[k].high = b->count * (int64_t)sizeof(fa_table_entry);
+    }
     plan.groups = plan.n[0] * b->count;
-    return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, b->table, tables, "step");
+    return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, b->table, plan.nviews, "step");
+}
+
+static bool launch_one(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, const fai_trained *t) {
+    fa_tensor *operand[FAI_RULE_TABLES] = {t->work ? t->work : t->p, t->grad};
+    int slot[FAI_RULE_STATES];
+    fa_plan plan;
+    begin_plan(rule, g, row, b, t->p->numel, &plan);
+    fai_rule_slots(rule, row, slot);
+    for (int k = 2; k < plan.nviews; k++) operand[k] = t->state[slot[k - 2]];
+    for (int k = 0; k < plan.nviews; k++) {
+        plan.view[k].kind = FA_VIEW_TENSOR;
+        plan.view[k].size[0] = t->p->numel;
+        plan.view[k].stride[0] = 1;
+        plan.view[k].high = t->p->numel * (int64_t)fa_dtype_size(b->dtype);
+    }
+    plan.n[1] = t->p->numel;
+    plan.groups = plan.n[0];
+    return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, operand, plan.nviews, "step");
+}
+
+static bool launch_batch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b) {
+    if (fai_device_has_tables(b->device)) return launch(rule, g, row, b);
+    for (int m = 0; m < b->count; m++)
+        if (!launch_one(rule, g, row, b, &g->trained[b->member[m]])) return false;
+    return true;
 }
 
 /* The parameter was written: its version says so, and what was updated in a copy comes back. */
@@ -200,7 +231,7 @@ static bool finish_batch(const fai_rule *rule, fai_group *g, int row, const fai_
 static bool run_group(const fai_rule *rule, fai_group *g) {
     const int row = rule->row(g->option);
     for (int i = 0; i < g->used; i++)
-        if (!launch(rule, g, row, g->batches[i]) || !finish_batch(rule, g, row, g->batches[i])) return false;
+        if (!launch_batch(rule, g, row, g->batches[i]) || !finish_batch(rule, g, row, g->batches[i])) return false;
     return true;
 }
 

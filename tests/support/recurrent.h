@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline bool on_device(void) { return getenv("FACULA_SIM") != NULL; }
-static inline fa_device device(void) { return on_device() ? FA_CUDA(0) : FA_CPU; }
+static inline fa_device device(void) { return fa_try_accelerator(0); }
+static inline bool on_device(void) { return device().type != FA_DEVICE_CPU; }
 
 static inline void no_error(const char *name) {
     if (fa_failed()) fail_msg("%s: %s: %s", name, fa_error_peek()->op, fa_error_peek()->text);
