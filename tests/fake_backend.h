@@ -34,7 +34,7 @@ static int fake_open(int *count, char *why, size_t n) { if (n) why[0] = 0; *coun
 static int fake_properties(int device, fa_device_properties *out) {
     snprintf(out->name, sizeof out->name, "Fake %d", device);
     out->total_memory = FAKE_MEMORY;
-    out->simulated = true;
+    out->simulated = out->has_float64 = true;
     return 0;
 }
 

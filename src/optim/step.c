@@ -174,6 +174,7 @@ static void begin_plan(const fai_rule *rule, const fai_group *g, int row, fai_ba
     plan->n[0] = fai_groups(elements, CHUNK) < MOST_GROUPS ? fai_groups(elements, CHUNK) : MOST_GROUPS; /* groups a parameter */
     for (int k = 0; k < plan->nviews; k++) {
         plan->view[k].ndim = 1;
+        plan->view[k].low = 0;
         plan->view[k].dtype = (int)b->dtype;
         plan->view[k].writes = k != 1;
     }
