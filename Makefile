@@ -33,7 +33,8 @@ all:
 # ---- Generated files: made before this Makefile is read to its end, so that the wildcards below see them ---------------
 # Files whose text did not change keep their date: a change to one row rebuilds what it touches and no more.
 GENERATORS := $(sort $(wildcard tools/gen_*.py))
-GENERATED_FROM := $(wildcard tools/*.py include/sys/fa_plan.h src/*/*.tab python/*.tab kernels/*.h kernels/*.tab)
+GENERATED_FROM := $(wildcard tools/*.py include/sys/fa_plan.h src/*/*.tab python/*.tab kernels/*.h kernels/*.tab) \
+	$(shell find python/facula -name '*.py')
 HAVE_PYTHON := $(shell command -v python3)
 ifneq ($(filter-out $(FRONT),$(or $(MAKECMDGOALS),all)),)
 -include $(B)/generated.mk
@@ -122,7 +123,7 @@ PY_SUFFIX := $(shell $(PYTHON) -c "import sysconfig; print(sysconfig.get_config_
 PY_SOURCES := $(wildcard python/ext/*.c $(B)/gen/py/*.c)
 PY_FILES := $(shell find python/facula -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 PY_OBJECTS := $(call object,$(PY_SOURCES))
-PY_STUBS := $(patsubst $(B)/gen/py/%,$(B)/python/facula/%,$(wildcard $(B)/gen/py/*.pyi $(B)/gen/py/*/*.pyi))
+PY_STUBS := $(patsubst $(B)/gen/py/%,$(B)/python/facula/%,$(shell find $(B)/gen/py -name '*.pyi' 2>/dev/null))
 python: $(B)/python/facula/libfacula_sim.so $(PY_STUBS) $(patsubst python/%,$(B)/python/%,$(PY_FILES)) $(B)/python/facula/_C$(PY_SUFFIX)
 $(B)/python/facula/_C$(PY_SUFFIX): $(LIB_OBJECTS) $(PY_OBJECTS)
 	@mkdir -p $(@D); echo "  LINK $@"

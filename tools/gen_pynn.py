@@ -116,9 +116,11 @@ def main():
         + "".join(f.row() for f in faces)
         + "};\nconst int fapy_nlayers = sizeof fapy_layers / sizeof *fapy_layers;\n"
     )
-    os.makedirs(os.path.join(a.out, "gen", "py", "nn"), exist_ok=True)
+    os.makedirs(os.path.join(a.out, "gen", "py", "nn", "modules"), exist_ok=True)
     gen_ops.write(os.path.join(a.out, "gen", "py", "layers_gen.c"), "".join(out))
     gen_ops.write(os.path.join(a.out, "gen", "py", "nn", "__init__.pyi"), py_stubs.layers(faces))
+    for where, text in py_stubs.modules_of_layers(faces).items():
+        gen_ops.write(os.path.join(a.out, "gen", "py", "nn", "modules", where + ".pyi"), text)
 
 
 if __name__ == "__main__":

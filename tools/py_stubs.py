@@ -4,10 +4,13 @@ What the rows make is written from the rows; what stands in C by hand from the s
 their types by name.
 """
 
+import ast
 import glob
 import os
 import re
 from keyword import iskeyword
+
+import gen_stubs
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 HEAD = "# Generated from python/torch.tab, python/nn.tab and the tables of rows by tools/gen_py.py and tools/gen_pynn.py.\n"
@@ -73,6 +76,7 @@ OVERLOADS = {
         ("low: _int, high: _int, size: Sequence[_int], **options: Any", "Tensor"),
     ],
 }
+IN_PLACE = "relu elu selu celu leaky_relu hardtanh threshold rrelu".split()  # F.relu_ and so on
 ARGUMENTS = {
     "dim": "_int | None",
     "dtype": "_dtype | None",
@@ -172,6 +176,21 @@ class Generator:
     def get_state(self) -> Tensor: ...
     def set_state(self, new_state: Tensor) -> Generator: ...
 
+class _SequentialBase: ...
+class _EntriesBase:
+    def __getitem__(self, key: Any) -> Any: ...
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+    def __delitem__(self, key: Any) -> None: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> _int: ...
+class _Rule: ...
+class _FunctionBase:
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+_names: str
+_nn: Any
+
 class Node:
     next_functions: tuple[tuple[Node | None, _int], ...]
     def name(self) -> str: ...
@@ -194,9 +213,12 @@ class _Mode:
     def __enter__(self) -> None: ...
     def __exit__(self, *args: Any) -> None: ...
     def __call__(self, function: Any) -> Any: ...
+    def clone(self) -> Any: ...
 
-class no_grad(_Mode): ...
-class enable_grad(_Mode): ...
+class no_grad(_Mode):
+    def __init__(self, function: Any = ...) -> None: ...
+class enable_grad(_Mode):
+    def __init__(self, function: Any = ...) -> None: ...
 class set_grad_enabled(_Mode): ...
 class inference_mode(_Mode): ...
 
@@ -346,6 +368,32 @@ def written_by_hand():
     return list(methods.values()), plain
 
 
+def module_base():
+    """What nn.Module has from C."""
+    out = "class _ModuleBase:\n    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n    def __getattr__(self, name: str) -> Any: ...\n"
+    for path, table, name, signature, doc in by_hand():
+        if table == "fapy_walk_methods" or (table == "own_methods" and path == "nn_module.c"):
+            out += hand_line(name, signature, doc, True).replace(") -> Tensor:", ") -> Any:")
+    return out + "\n"
+
+
+def modules_of_layers(faces):
+    """{file: text} of nn/modules/: the modules that PyTorch keeps its layers in; the layers themselves stand in nn/__init__.pyi."""
+    places = {"distance": OTHERS[:2], "sparse": OTHERS[2:3], "loss": OTHERS[3:] + ["NLLLoss2d"], "activation": ["MultiheadAttention"]}
+    for f in faces:
+        lazy_too = ["Lazy" + f.layer.name] if LAZY.fullmatch(f.layer.name) else []
+        places[f.where] = places.get(f.where, []) + [f.layer.name] + lazy_too
+    texts = {where: f"{HEAD}from .. import {', '.join(f'{n} as {n}' for n in names)}\n" for where, names in places.items()}
+    own = "from . import {0} as {0}\n".format
+    texts["__init__"] = (
+        HEAD
+        + "".join(own(m) for m in sorted([*places, "container", "lazy", "module", "others", "rnn", "transformer", "utils"]))
+        + "from .container import *\nfrom .module import Module as Module\nfrom .rnn import *\nfrom .transformer import *\n"
+        + "".join(t[len(HEAD) :] for where, t in texts.items())
+    )
+    return texts
+
+
 def c_module(functions):
     """facula/_C.pyi"""
     rows, hand = of_rows(functions), written_by_hand()
@@ -358,7 +406,7 @@ def c_module(functions):
     tensor = "class Tensor:\n" + "".join([*attributes(), *operators(), *rows[0], *hand[0]]) + "\n"
     constructor = "def __init__(self, data: Tensor | None = None, requires_grad: _bool = True) -> None: ..."
     parameter = f"class Parameter(Tensor):\n    {constructor}\n\n"
-    return HEAD + NAMES + "\n" + CLASSES + types + tensor + parameter + "".join(rows[1] + hand[1]) + "\n" + values
+    return HEAD + NAMES + "\n" + CLASSES + types + tensor + parameter + module_base() + "".join(rows[1] + hand[1]) + "\n" + values
 
 
 def functional(functions):
@@ -371,13 +419,37 @@ def functional(functions):
     for f in functions:
         if "n" in f.where:
             out += [of_row(f, name, False) for name in f.names]
-    text = open(os.path.join(HERE, "python", "facula", "nn", "functional.py"), encoding="utf-8").read()
+    out.append("".join(f"def {name}_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...\n" for name in IN_PLACE))
+    pools = (f"{a}max_pool{n}d" for a in ("", "adaptive_") for n in (1, 2, 3))
+    way = "(input: Tensor, *args: Any, return_indices: _bool = False, **kwargs: Any) -> tuple[Tensor, Tensor]: ...\n"
+    out.append("".join(f"def {name}_with_indices{way}" for name in pools))
+    with open(os.path.join(HERE, "python", "facula", "nn", "functional.py"), encoding="utf-8") as f:
+        source = ast.parse(f.read())
     done = {name for f in functions if "n" in f.where for name in f.names}
-    for name in re.findall(r"^def (\w+)\(", text, re.M):
-        if name not in done and not name.startswith("_"):
-            out.append(f"def {name}(*args: Any, **kwargs: Any) -> Any: ...\n")
-    out.append("def __getattr__(name: str) -> Any: ...\n")
+    for node in source.body:
+        if isinstance(node, ast.FunctionDef) and node.name not in done and not node.name.startswith("_"):
+            out.append(gen_stubs.of_function(node))
     return "".join(out)
+
+
+# What a row's layer has beside its parameters, because Python puts it there.
+MORE = {
+    **{f"Conv{n}d": "    transposed: bool\n    output_padding: tuple[int, ...]\n" for n in (1, 2, 3)},
+    **{f"ConvTranspose{n}d": "    transposed: bool\n" for n in (1, 2, 3)},
+    "Embedding": "    @classmethod\n    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, "
+    "max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Embedding: ...\n",
+}
+LAZY = re.compile(r"Linear|Conv(Transpose)?\dd|(Batch|Instance)Norm\dd")
+OTHERS = "CosineSimilarity PairwiseDistance EmbeddingBag TripletMarginWithDistanceLoss".split()
+FACTORY = "def factory_kwargs(kwargs: Any) -> dict[str, Any]: ...\nNLLLoss2d = NLLLoss\n"
+
+
+def lazy(name, arguments):
+    """The lazy form of a layer, whose first argument comes from the input."""
+    return (
+        f"class Lazy{name}({name}, LazyModuleMixin):\n    def __init__({', '.join(arguments)}) -> None: ...\n"
+        "    def initialize_parameters(self, input: Tensor) -> None: ...\n"
+    )
 
 
 def layers(faces):
@@ -385,10 +457,13 @@ def layers(faces):
     out = [
         HEAD,
         "from typing import Any, Sequence\n\nfrom .._C import Parameter as Parameter, Tensor, device, dtype\n"
-        "from . import functional as functional, init as init, parallel as parallel, utils as utils\n"
+        "from . import attention as attention, functional as functional, init as init, modules as modules, parallel as parallel, utils as utils\n"
         "from .modules.container import *\nfrom .modules.module import Module as Module\n"
         "from .modules.rnn import *\nfrom .modules.transformer import *\nfrom .parallel import DataParallel as DataParallel\n"
-        "from .parameter import Buffer as Buffer\n\n",
+        "from .modules.lazy import LazyModuleMixin\n"
+        f"from .modules.others import {', '.join(f'{n} as {n}' for n in OTHERS)}\n"
+        "from .parameter import Buffer as Buffer, UninitializedBuffer as UninitializedBuffer, "
+        "UninitializedParameter as UninitializedParameter\n\n",
     ]
     kinds = {"int": "int", "float": "float", "bool": "bool", "word": "str", "shape": "int | Sequence[int]"}
     for f in faces:
@@ -400,11 +475,16 @@ def layers(faces):
             kind += " | None" if initial == "None" and kind != "Any" else ""
             kind = "Any" if name == "padding" else kind
             arguments.append(f"{name}: {kind}" + (f" = {initial}" if initial is not None else ""))
+        if f.layer.name == "Embedding":  # PyTorch's order, with two arguments that no row has
+            arguments[8:8] = ["_weight: Tensor | None = None", "_freeze: bool = False"]
         inputs = ", ".join(f"{n.strip()}: Tensor" for n in f.inputs.split(","))
         out.append(
             f'class {f.layer.name}(Module):\n    """{f.layer.doc}"""\n    def __init__({", ".join(arguments)}) -> None: ...\n'
             f"    def forward(self, {inputs}) -> Tensor: ...\n    def __call__(self, {inputs}) -> Tensor: ...\n"
         )
         out += [f"    {name}: Parameter\n" for name in ("weight", "bias") if any(e[1] == name for e in f.layer.entries)]
-    out.append("\ndef __getattr__(name: str) -> Any: ...\n")
+        out.append(MORE.get(f.layer.name, ""))
+        if LAZY.fullmatch(f.layer.name):
+            out.append(lazy(f.layer.name, arguments[:1] + arguments[2:]))
+    out.append(FACTORY)
     return "".join(out)
