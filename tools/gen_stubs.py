@@ -2,7 +2,7 @@
 """Type stubs of the modules that are written in Python: python/facula/x.py -> gen/py/x.pyi, for editors and type checkers.
 
 gen_stubs.py --out BUILD [--package python/facula]. Names, parameters and defaults come from the sources by ast, results from the
-first lines of docstrings ("name(...) -> Tensor"). What a module makes when it is imported stands in MADE below: its sources don't
+first lines of docstrings ("name(...) -> Tensor"). What a module makes when it is imported made() below knows: its sources don't
 show it to a checker. _C, nn and nn.functional have stubs from the tables (py_stubs.py).
 """
 
