@@ -47,7 +47,6 @@ typedef struct fai_object {
     uint32_t slot;      /* 1 + place in the owning thread's table, 0 if no scope owns it */
     struct fai_thread *owner;
 } fai_object;
-void fai_object_init(void *object, fai_kind kind);            /* refs = 1, owned by nobody */
 void fai_set_destructor(fai_kind kind, void (*destroy)(void *object));
 bool fai_scope_add(void *object, const char *op);             /* hands the reference to the innermost scope; on failure drops it */
 void fai_scope_take(void *object);                            /* the caller owns the scope's reference from now on */
@@ -75,6 +74,10 @@ typedef struct fai_face {
     const char *(*class_name)(const void *module);  /* of a module that is that language's too */
 } fai_face;
 extern fai_face fai_other_face;
+static inline void fai_object_init(void *object, fai_kind kind) /* refs = 1, owned by nobody */
+{
+    *(fai_object *)object = (fai_object){.refs = 1, .type = fai_other_face.types[kind], .kind = (uint8_t)kind};
+}
 void fai_end(void *object);                                   /* what fai_destroy does where there is no type */
 static inline void *fai_ref(void *object) { if (object) ((fai_object *)object)->refs++; return object; }
 void fai_destroy(void *object);
@@ -173,6 +176,7 @@ float fai_bfloat16_to_float(uint16_t h);
 uint16_t fai_float_to_bfloat16(float f);
 const char *fai_dtype_title(fa_dtype dtype); /* "Float", "Long": as torch's messages name them */
 static inline bool fai_is_float(int dtype) { return dtype >= FA_FLOAT16; }
+extern const uint8_t fai_dtype_bytes[FA_DTYPE_COUNT]; /* fa_dtype_size where the type is known to be one */
 
 /* ---- disk_cache.c: what a compiler made. A key begins as {{0}}; add all that the result depends on. ---- */
 typedef struct fai_cache_key { uint64_t half[2]; } fai_cache_key;

@@ -3,25 +3,27 @@
 #include <sys/fa_plan.h>
 #include "../../kernels/dialect.h"
 
-static const struct { const char *name, *title; uint8_t size; } types[FA_DTYPE_COUNT] = {
-    [FA_DTYPE_DEFAULT] = {"default", "Undefined", 0},
-    [FA_BOOL] = {"bool", "Bool", 1},
-    [FA_UINT8] = {"uint8", "Byte", 1},
-    [FA_INT8] = {"int8", "Char", 1},
-    [FA_INT16] = {"int16", "Short", 2},
-    [FA_INT32] = {"int32", "Int", 4},
-    [FA_INT64] = {"int64", "Long", 8},
-    [FA_FLOAT16] = {"float16", "Half", 2},
-    [FA_BFLOAT16] = {"bfloat16", "BFloat16", 2},
-    [FA_FLOAT32] = {"float32", "Float", 4},
-    [FA_FLOAT64] = {"float64", "Double", 8},
+static const struct { const char *name, *title; } types[FA_DTYPE_COUNT] = {
+    [FA_DTYPE_DEFAULT] = {"default", "Undefined"},
+    [FA_BOOL] = {"bool", "Bool"},
+    [FA_UINT8] = {"uint8", "Byte"},
+    [FA_INT8] = {"int8", "Char"},
+    [FA_INT16] = {"int16", "Short"},
+    [FA_INT32] = {"int32", "Int"},
+    [FA_INT64] = {"int64", "Long"},
+    [FA_FLOAT16] = {"float16", "Half"},
+    [FA_BFLOAT16] = {"bfloat16", "BFloat16"},
+    [FA_FLOAT32] = {"float32", "Float"},
+    [FA_FLOAT64] = {"float64", "Double"},
 };
+const uint8_t fai_dtype_bytes[FA_DTYPE_COUNT] = {[FA_BOOL] = 1, [FA_UINT8] = 1, [FA_INT8] = 1, [FA_INT16] = 2, [FA_INT32] = 4, [FA_INT64] = 8,
+                                                 [FA_FLOAT16] = 2, [FA_BFLOAT16] = 2, [FA_FLOAT32] = 4, [FA_FLOAT64] = 8};
 
 static bool known(fa_dtype dtype) { return (unsigned)dtype < FA_DTYPE_COUNT; }
 
 const char *fa_dtype_name(fa_dtype dtype) { return known(dtype) ? types[dtype].name : "unknown dtype"; }
 const char *fai_dtype_title(fa_dtype dtype) { return known(dtype) ? types[dtype].title : "Undefined"; }
-size_t fa_dtype_size(fa_dtype dtype) { return known(dtype) ? types[dtype].size : 0; }
+size_t fa_dtype_size(fa_dtype dtype) { return known(dtype) ? fai_dtype_bytes[dtype] : 0; }
 bool fa_dtype_is_floating(fa_dtype dtype) { return known(dtype) && fai_is_float(dtype); }
 
 /* Within a category the wider type wins; uint8 with a signed type needs one that holds both; so do the two 16-bit floats. */

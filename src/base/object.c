@@ -22,14 +22,6 @@ static __thread bool thread_watched;
 
 /* ---- objects ---- */
 
-void fai_object_init(void *object, fai_kind kind) {
-    fai_object *o = object;
-    memset(o, 0, sizeof *o);
-    o->refs = 1;
-    o->type = fai_other_face.types[kind];
-    o->kind = (uint8_t)kind;
-}
-
 void fai_set_destructor(fai_kind kind, void (*destroy)(void *object)) { atomic_store(&destructors[kind], destroy); }
 
 fai_face fai_other_face;
@@ -109,6 +101,13 @@ bool fai_scope_add(void *object, const char *op) {
 void fai_scope_take(void *object) {
     fai_object *o = object;
     if (!o) return;
+    const uint32_t begin = scope_begin();
+    if (FAI_LIKELY(o->owner == &fai_tls && o->slot == fai_tls.nowned && o->slot > begin && !(o->kept & SHARED))) { /* the newest, as results are */
+        do fai_tls.nowned--;
+        while (fai_tls.nowned > begin && !fai_tls.owned[fai_tls.nowned - 1]);
+        o->slot = 0, o->owner = NULL, o->kept = 0;
+        return;
+    }
     int64_t index = find_entry(o);
     if (index == NOT_THERE) {
         if (o->slot) o->refs++; /* another thread's scope keeps its reference: the caller gets one of its own */

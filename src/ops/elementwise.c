@@ -104,8 +104,8 @@ static bool small_like(const fa_tensor *t, const fa_tensor *like)
 static bool all_small(int n, const fai_operand *operands)
 {
     const fa_tensor *first = operands[0].tensor;
-    if (!first || first->numel > TINY || first->numel == 0) return false;
-    for (int k = 0; k < n; k++)
+    if (!first || first->numel > TINY || first->numel == 0 || first->dtype != FA_FLOAT32 || !FAI_HAS(first, FAI_CONTIGUOUS) || !fai_on_cpu(first)) return false;
+    for (int k = 1; k < n; k++)
         if (!small_like(operands[k].tensor, first)) return false;
     return true;
 }

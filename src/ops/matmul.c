@@ -17,7 +17,7 @@ static fa_plan_view *matrix(fa_plan *plan, int k, const fa_tensor *t, int batch,
     if (!fai_on_cpu(t)) { /* the CPU does not look at it */
         int64_t low, high;
         fai_span(t, &low, &high);
-        v->low = low * (int64_t)fa_dtype_size((fa_dtype)t->dtype), v->high = high * (int64_t)fa_dtype_size((fa_dtype)t->dtype);
+        v->low = low * fai_dtype_bytes[t->dtype], v->high = high * fai_dtype_bytes[t->dtype];
     }
     if (plan->nviews < k + 1) plan->nviews = k + 1;
     return v;

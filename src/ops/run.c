@@ -13,7 +13,7 @@ void fai_plan_begin(fa_plan *plan)
 void fai_plan_view(fa_plan *plan, int k, const fa_tensor *t, bool writes)
 {
     fa_plan_view *v = &plan->view[k];
-    const int64_t bytes = (int64_t)fa_dtype_size((fa_dtype)t->dtype);
+    const int64_t bytes = fai_dtype_bytes[t->dtype];
     int64_t low, high;
     v->kind = FA_VIEW_TENSOR;
     v->ndim = t->ndim, v->dtype = t->dtype, v->writes = writes;
@@ -32,7 +32,7 @@ static bool run_on_device(int kernel, fa_plan *plan, fa_tensor *const *operands,
     for (int k = 0; k < n; k++) {
         if (!operands[k] || plan->view[k].kind == FA_VIEW_NONE || plan->view[k].kind == FA_VIEW_SCALAR) continue;
         buffers[k] = operands[k]->buffer;
-        offsets[k] = operands[k]->offset * (int64_t)fa_dtype_size((fa_dtype)operands[k]->dtype);
+        offsets[k] = operands[k]->offset * fai_dtype_bytes[operands[k]->dtype];
     }
     return fai_device_launch(operands[0]->device, kernel, plan, buffers, offsets, fai_tls.called ? fai_tls.called : op);
 }

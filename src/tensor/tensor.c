@@ -134,21 +134,29 @@ static fa_tensor *own(fa_tensor *t, const char *op)
     return fai_scope_add(t, op) ? t : NULL;
 }
 
-fa_tensor *fai_empty(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size)
+/* The sizes are counted. */
+static inline fa_tensor *empty(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size, int64_t numel)
 {
-    int64_t numel;
-    if (!count_elements(op, ndim, size, &numel)) return NULL;
     fa_tensor *t = new_tensor(op);
     if (!t) return NULL;
-    t->buffer = fai_buffer_new(device, (size_t)numel * fa_dtype_size(dtype), op);
+    t->buffer = fai_buffer_new(device, (size_t)numel * fai_dtype_bytes[dtype], op);
     if (!t->buffer) return fai_unref(t), NULL;
     t->numel = numel;
     t->dtype = (uint8_t)dtype, t->ndim = (uint8_t)ndim;
     t->device = t->buffer->device;
     t->object.flags = (uint16_t)(FAI_CONTIGUOUS | (fai_tls.inference ? FAI_INFERENCE : 0));
-    for (int i = 0; i < ndim; i++) t->size[i] = size[i];
-    fai_contiguous_strides(ndim, size, t->stride);
+    int64_t stride = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        t->size[i] = size[i], t->stride[i] = stride;
+        stride *= size[i] > 1 ? size[i] : 1;
+    }
     return own(t, op);
+}
+
+fa_tensor *fai_empty(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size)
+{
+    int64_t numel;
+    return count_elements(op, ndim, size, &numel) ? empty(op, dtype, device, ndim, size, numel) : NULL;
 }
 
 fa_tensor *fai_empty_pinned(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size)
@@ -189,7 +197,7 @@ fa_tensor *fai_empty_strided(const char *op, fa_dtype dtype, fa_device device, i
 
 fa_tensor *fai_empty_like(const char *op, const fa_tensor *t)
 {
-    return fai_empty(op, (fa_dtype)t->dtype, t->device, t->ndim, t->size);
+    return empty(op, (fa_dtype)t->dtype, t->device, t->ndim, t->size, t->numel);
 }
 
 fa_tensor *fai_view(const char *op, fa_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)

@@ -39,7 +39,7 @@ struct fa_tensor {
 enum { FAI_HEAD = 16 };         /* bytes before each tensor, zero: the head that Python's collector wants there */
 
 #define FAI_HAS(t, flag) (((t)->object.flags & (flag)) != 0)
-static inline void *fai_host(const fa_tensor *t) { return (char *)fai_buffer_host(t->buffer) + t->offset * (int64_t)fa_dtype_size((fa_dtype)t->dtype); }
+static inline void *fai_host(const fa_tensor *t) { return (char *)fai_buffer_host(t->buffer) + t->offset * fai_dtype_bytes[t->dtype]; }
 static inline bool fai_on_cpu(const fa_tensor *t) { return t->device.type == FA_DEVICE_CPU; }
 static inline uint32_t *fai_version(fa_tensor *t) { return t->cell ? &t->cell->version : &t->buffer->version; }
 

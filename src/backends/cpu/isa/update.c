@@ -6,7 +6,7 @@
 #define FN static inline __attribute__((always_inline, unused)) /* as in elementwise.c */
 #include "../../../../kernels/math.h"
 
-enum { CHUNK = 16384, TILE = 512 };
+enum { CHUNK = 16384, TILE = 512, WORTH_A_THREAD = 16384 /* elements: fewer are done before another thread has woken */ };
 
 #define UNUSED __attribute__((unused))
 #if defined(__clang__)

@@ -39,9 +39,9 @@ static void N(update_chunks)(void *context, int64_t begin, int64_t end) {
 
 void FAI_NAME(N(fai_cpu_update))(const fa_plan *plan, char *const *pointers) {
     update_call c = {plan, pointers, fai_cpu_bytes(plan->view[0].dtype)};
-    int64_t chunks = 0;
-    for (int64_t i = 0; i < update_parameters(&c); i++) chunks += update_chunks(&c, i);
-    fai_parallel(chunks, 1, N(update_chunks), &c);
+    int64_t chunks = 0, elements = 0;
+    for (int64_t i = 0; i < update_parameters(&c); i++) chunks += update_chunks(&c, i), elements += update_elements(&c, i);
+    fai_parallel(chunks, 1 + WORTH_A_THREAD * chunks / (elements + 1), N(update_chunks), &c);
 }
 
 #undef REAL
