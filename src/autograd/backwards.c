@@ -189,6 +189,20 @@ bool fai_cumprod_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
 
 /* ---- linear with relu ---- */
 
+/* g: of the product with its bias. */
+static bool linear_grads(fai_node *node, fa_tensor *g, fa_tensor *input, fa_tensor *weight, fa_tensor **grads) {
+    if (fai_node_needs(node, 0) && !give(node, 0, grads, fa_matmul(g, weight))) return false;
+    if (fai_node_needs(node, 1) && !give(node, 1, grads, fai_recording() ? fa_gemm(fa_transpose(fai_as_rows(g), 0, 1), fai_as_rows(input))
+                                                                         : fai_rows_product("linear", g, input)))
+        return false;
+    return !fai_node_needs(node, 2) || give(node, 2, grads, fa_sum_to(g, fai_meta_shape(&node->metas[2])));
+}
+
+bool fai_linear_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
+    fa_tensor *input = fai_node_kept(node, 0), *weight = fai_node_kept(node, 1);
+    return input && weight && linear_grads(node, g, input, weight, grads);
+}
+
 bool fai_linear_relu_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     fa_tensor *input = fai_node_kept(node, 0), *weight = fai_node_kept(node, 1), *r = fai_node_kept(node, 2);
     if (!input || !weight || !r) return false;
@@ -197,10 +211,7 @@ bool fai_linear_relu_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     fa_tensor *inner = fai_recording() ? fai_choose(fai_row2(FAI_ROW_gt, fai_of(r), fai_number(0)), g, 0)
                                        : fai_row_raw("linear_relu", relu->loop, 2, both, NULL, (fa_dtype)g->dtype);
     if (!inner) return false;
-    if (fai_node_needs(node, 0) && !give(node, 0, grads, fa_matmul(inner, weight))) return false;
-    if (fai_node_needs(node, 1) && !give(node, 1, grads, fa_gemm(fa_transpose(fai_as_rows(inner), 0, 1), fai_as_rows(input))))
-        return false;
-    return !fai_node_needs(node, 2) || give(node, 2, grads, fa_sum_to(inner, fai_meta_shape(&node->metas[2])));
+    return linear_grads(node, inner, input, weight, grads);
 }
 
 /* ---- norms ---- */

@@ -152,6 +152,26 @@ fa_tensor *fai_gemm_forward(fa_tensor *a, fa_tensor *b)
     return run(&plan, (fa_tensor *const[3]){c, a, b}, 3, "matmul") ? c : NULL;
 }
 
+/* The rows of g [..., m] and of input [..., n], transposed rows by rows, give [m, n]: a layer's weight gradient, with no views made for it. */
+fa_tensor *fai_rows_product(const char *op, fa_tensor *g, fa_tensor *input)
+{
+    if (!rows_fold(g) && !(g = fai_contiguous(op, g))) return NULL;
+    if (!rows_fold(input) && !(input = fai_contiguous(op, input))) return NULL;
+    const int dg = g->ndim, di = input->ndim;
+    const int64_t m = g->size[dg - 1], n = input->size[di - 1];
+    int64_t k = 1;
+    for (int i = 0; i < dg - 1; i++) k *= g->size[i];
+    fa_tensor *c = fai_empty(op, (fa_dtype)g->dtype, g->device, 2, (const int64_t[2]){m, n});
+    if (!c) return NULL;
+    fa_plan plan;
+    fai_plan_begin(&plan);
+    matrix(&plan, 0, c, 0, m, n, n, 1);
+    matrix(&plan, 1, g, 0, m, k, g->stride[dg - 1], dg > 1 ? g->stride[dg - 2] : m);
+    matrix(&plan, 2, input, 0, k, n, di > 1 ? input->stride[di - 2] : n, input->stride[di - 1]);
+    sizes(&plan, m, n, k, 1, 0);
+    return run(&plan, (fa_tensor *const[3]){c, g, input}, 3, op) ? c : NULL;
+}
+
 /* ---- fa_linear ---- */
 static bool linear_fits(const char *op, const fa_tensor *input, const fa_tensor *weight, const fa_tensor *bias)
 {

@@ -51,6 +51,9 @@ fa_tensor *fai_cast(const char *op, fa_tensor *t, fa_dtype dtype); /* t itself i
 bool fai_fill_scalar(const char *op, fa_tensor *t, fa_scalar value);
 bool fai_zero(const char *op, fa_tensor *t);
 
+/* ---- matmul.c ---- */
+fa_tensor *fai_rows_product(const char *op, fa_tensor *g, fa_tensor *input); /* [..., m] and [..., n]: [m, n], summed over the rows */
+
 /* ---- rules.c: shapes, types, devices ---- */
 static inline bool fai_has_shape(const fa_tensor *t, int ndim, const int64_t *size)
 {

@@ -39,14 +39,6 @@ static bool run_on_device(int kernel, fa_plan *plan, fa_tensor *const *operands,
 
 enum { LONG_WORK = 1 << 15 }; /* elements in all tensors: from about 20 us of work on, another language's threads may run meanwhile */
 
-static bool is_long(fa_tensor *const *operands, int n)
-{
-    int64_t elements = 0;
-    for (int k = 0; k < n; k++)
-        if (operands[k]) elements += operands[k]->numel;
-    return elements >= LONG_WORK;
-}
-
 /* Those threads may drop a tensor that the kernel reads: it keeps the buffers, whose counts are atomic. */
 static void run_unlocked(fai_cpu_kernel run, fa_plan *plan, fa_tensor *const *operands, int n, char **pointers)
 {
@@ -64,14 +56,18 @@ bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const
 {
     if (!fai_on_cpu(operands[0])) return run_on_device(kernel, plan, operands, n, op);
     char *pointers[8] = {NULL};
-    for (int k = 0; k < n; k++)
-        if (operands[k] && plan->view[k].kind != FA_VIEW_SCALAR) pointers[k] = fai_host(operands[k]);
+    int64_t elements = 0;
+    for (int k = 0; k < n; k++) {
+        if (!operands[k]) continue;
+        elements += operands[k]->numel;
+        if (plan->view[k].kind != FA_VIEW_SCALAR) pointers[k] = fai_host(operands[k]);
+    }
     fai_cpu_kernel run = fai_cpu_table()[kernel];
     if (!run) {
         fai_fail(FA_ERR_UNSUPPORTED, op, "the kernel %s has no form for the CPU", fai_kernels[kernel].name);
         return false;
     }
-    if (FAI_UNLIKELY(fai_other_face.unlock != NULL) && is_long(operands, n)) run_unlocked(run, plan, operands, n, pointers);
+    if (FAI_UNLIKELY(elements >= LONG_WORK) && fai_other_face.unlock) run_unlocked(run, plan, operands, n, pointers);
     else run(plan, pointers);
     return !fai_halted();
 }
