@@ -50,6 +50,29 @@ typedef struct fa_plugin_info {
 } fa_plugin_info;
 FA_API bool fa_plugin_get(int number, fa_plugin_info *out); /* counted from 0, false after the last one */
 
+/* A library of a device's maker that is used in place of some of Facula's kernels: "cublaslt", "cudnn" (docs/cuda.md). */
+typedef struct fa_library_info {
+    char name[32];
+    char file[256];             /* that was opened; empty if none was */
+    uint64_t version;           /* as the library counts it */
+    bool usable;
+    char why[256];              /* why it is not usable; else why it declined last; empty if it did not */
+    uint64_t calls, declined;   /* how often it did the work, and how often it left it to Facula's own kernel */
+} fa_library_info;
+FA_API bool fa_library_get(int type, int number, fa_library_info *out); /* of a device type, counted from 0, false after the last one */
+
+/* How such libraries may compute. All processes start with CONV_TF32 | MATMUL_LIBRARY | CONV_LIBRARY, as PyTorch does. */
+enum {
+    FA_MATH_MATMUL_TF32 = 1,        /* float32 products may be rounded to TF32 first (10 bits): faster, less exact */
+    FA_MATH_CONV_TF32 = 2,          /* float32 convolutions may */
+    FA_MATH_CONV_BENCHMARK = 4,     /* the first convolution of each shape tries all ways and keeps the fastest */
+    FA_MATH_CONV_DETERMINISTIC = 8, /* only ways that give the same bits each time */
+    FA_MATH_MATMUL_LIBRARY = 16,    /* off: products by Facula's own kernels */
+    FA_MATH_CONV_LIBRARY = 32       /* off: convolutions by Facula's own kernels */
+};
+FA_API unsigned fa_math_modes(void);
+FA_API unsigned fa_set_math_modes(unsigned on, unsigned off); /* turns modes on and off, for all threads; returns those before */
+
 /* The instruction set whose kernels serve the CPU, "avx2"; and the names of all that this machine and build have, best first. */
 FA_API const char *fa_instruction_set(void);
 FA_API const char *fa_instruction_sets(void);

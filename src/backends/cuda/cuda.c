@@ -26,7 +26,7 @@ int fai_cuda_refused(const char *format, ...) {
 }
 
 /* Errors that kill a context come back from every later call: ask for one that costs nothing and can't fail otherwise. */
-static bool context_is_dead(void) {
+bool fai_cuda_is_lost(void) {
     size_t unused, unused_too;
     return fai_cuda.memory_info(&unused, &unused_too) != CUDA_SUCCESS;
 }
@@ -43,7 +43,7 @@ int fai_cuda_failed(CUresult code, const char *format, ...) {
     snprintf(fai_cold_block()->backend_text, sizeof fai_cold_block()->backend_text, "CUDA error: %s (%s) while %s%s%s", text ? text : "unknown error", name ? name : "no name",
              doing, *more ? ": " : "", more);
     if (code == CUDA_ERROR_OUT_OF_MEMORY) return FA_BACKEND_NO_MEMORY;
-    return context_is_dead() ? FA_BACKEND_LOST : FA_BACKEND_FAILED;
+    return fai_cuda_is_lost() ? FA_BACKEND_LOST : FA_BACKEND_FAILED;
 }
 
 /* ---- opening, contexts, properties ---- */
@@ -83,6 +83,7 @@ static int open_driver(int *count, char *why, size_t n) {
 }
 
 static void close_driver(void) {
+    fai_cuda_product_close();
     for (int i = 0; i < device_total; i++)
         if (atomic_exchange(&contexts[i], NULL)) fai_cuda.context_release(handles[i]);
 }
@@ -348,6 +349,7 @@ const fa_backend *fai_backend_cuda(void) {
         .launch = launch,
         .host_allocate = host_allocate,
         .host_release = host_release,
+        .library = &fai_cuda_library,
     };
     return &backend;
 }

@@ -9,6 +9,7 @@
 
 typedef int CUresult;
 typedef int CUdevice;
+typedef int CUdevice_attribute;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
