@@ -38,31 +38,8 @@ typedef struct fa_device_properties {
     int multiprocessors, threads_per_multiprocessor, warp_size, major, minor;
     bool simulated, has_float64;
     char driver[64];            /* "CUDA 13.0", "simulator" */
-    /* From here on: 0 where the driver does not tell. */
-    int threads_per_block, registers_per_multiprocessor;
-    uint64_t l2_cache;          /* bytes */
-    uint64_t shared_memory_per_block, shared_memory_per_multiprocessor; /* bytes */
-    int clock_rate, memory_clock_rate; /* kHz, the highest */
-    int memory_bus_width;       /* bits */
-    int pci_domain, pci_bus, pci_device;
-    bool integrated, multi_board; /* shares the host's memory; one of several on one board */
-    unsigned char uuid[16];     /* names this device among all */
 } fa_device_properties;
 FA_API bool fa_device_get_properties(fa_device device, fa_device_properties *out);
-/* The uuid as people write it: "df10a1e7-0c4b-...", without "GPU-" before it; n bytes, 37 are enough. */
-FA_API void fa_device_uuid_text(const fa_device_properties *properties, char *out, size_t n);
-
-/* What a device's sensors say now. Drivers average over the last fraction of a second. */
-typedef struct fa_device_sensors {
-    int utilization;            /* per cent of the time in which a kernel ran */
-    int memory_utilization;     /* per cent of the time in which memory was read or written */
-    int temperature;            /* degrees Celsius */
-    int power;                  /* milliwatts */
-    int clock;                  /* MHz, of the multiprocessors */
-} fa_device_sensors;
-/* Of CUDA devices, through libnvidia-ml.so.1, which comes with the driver. Simulated devices answer with made-up numbers, and a warning
- * says so once. false: FA_ERR_UNSUPPORTED where the device or the machine has none. */
-FA_API bool fa_device_get_sensors(fa_device device, fa_device_sensors *out);
 
 /* A plug-in of FACULA_PLUGINS=path[:path]: a shared library that brings a kind of device (docs/backend.md). */
 typedef struct fa_plugin_info {
@@ -72,6 +49,29 @@ typedef struct fa_plugin_info {
     char problem[512];          /* why it can't be used; empty if it can */
 } fa_plugin_info;
 FA_API bool fa_plugin_get(int number, fa_plugin_info *out); /* counted from 0, false after the last one */
+
+/* A library of a device's maker that is used in place of some of Facula's kernels: "cublaslt", "cudnn" (docs/cuda.md). */
+typedef struct fa_library_info {
+    char name[32];
+    char file[256];             /* that was opened; empty if none was */
+    uint64_t version;           /* as the library counts it */
+    bool usable;
+    char why[256];              /* why it is not usable; else why it declined last; empty if it did not */
+    uint64_t calls, declined;   /* how often it did the work, and how often it left it to Facula's own kernel */
+} fa_library_info;
+FA_API bool fa_library_get(int type, int number, fa_library_info *out); /* of a device type, counted from 0, false after the last one */
+
+/* How such libraries may compute. All processes start with CONV_TF32 | MATMUL_LIBRARY | CONV_LIBRARY, as PyTorch does. */
+enum {
+    FA_MATH_MATMUL_TF32 = 1,        /* float32 products may be rounded to TF32 first (10 bits): faster, less exact */
+    FA_MATH_CONV_TF32 = 2,          /* float32 convolutions may */
+    FA_MATH_CONV_BENCHMARK = 4,     /* the first convolution of each shape tries all ways and keeps the fastest */
+    FA_MATH_CONV_DETERMINISTIC = 8, /* only ways that give the same bits each time */
+    FA_MATH_MATMUL_LIBRARY = 16,    /* off: products by Facula's own kernels */
+    FA_MATH_CONV_LIBRARY = 32       /* off: convolutions by Facula's own kernels */
+};
+FA_API unsigned fa_math_modes(void);
+FA_API unsigned fa_set_math_modes(unsigned on, unsigned off); /* turns modes on and off, for all threads; returns those before */
 
 /* The instruction set whose kernels serve the CPU, "avx2"; and the names of all that this machine and build have, best first. */
 FA_API const char *fa_instruction_set(void);

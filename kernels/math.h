@@ -76,6 +76,12 @@ FN float fa_exp_shifted_f32(float x, float shift) {
     float r = fa_fma_f32(n, 1.9046542e-09f, fa_fma_f32(n, -0.6931472f, c));
     return fa_scale_f32(1.0f + fa_expm1_core_f32(r), fa_f32_bits(t + shift));
 }
+/* The same where e^x * 2^shift is known to be a normal number: one step scales it. */
+FN float fa_exp_normal_f32(float x, float shift) {
+    float t = fa_fma_f32(x, 1.442695f, FA_ROUNDER), n = t - FA_ROUNDER;
+    float r = fa_fma_f32(n, 1.9046542e-09f, fa_fma_f32(n, -0.6931472f, x));
+    return (1.0f + fa_expm1_core_f32(r)) * fa_bits_f32((fa_f32_bits(t + shift) << 23) + 0x3f800000u);
+}
 FN float fa_exp_f32(float x) { return fa_exp_shifted_f32(x, 0.0f); }
 FN float fa_expm1_f32(float x) {
     float c = x > 88.8f ? 88.8f : x < -20.0f ? -20.0f : x;
@@ -314,7 +320,7 @@ FN float fa_tanh_f32(float x) {
     p = fa_fma_f32(p, z, -0.053947855f);
     p = fa_fma_f32(p, z, 0.1333322f);
     p = fa_fma_f32(p, z, -0.3333333f);
-    float outer = 1.0f - 2.0f / (fa_exp_shifted_f32(a + a, 0.0f) + 1.0f);
+    float c = a > 10.0f ? 10.0f : a, outer = 1.0f - 2.0f / (fa_exp_normal_f32(c + c, 0.0f) + 1.0f);
     return a < 0.625f ? fa_fma_f32(x * z, p, x) : fa_copysign_f32(outer, x);
 }
 FN float fa_asinh_f32(float x) {
@@ -332,14 +338,17 @@ FN float fa_atanh_f32(float x) {
 }
 
 /* ---- error function ---- */
-FN float fa_erf_f32(float x) {
-    float a = fa_abs_f32(x), z = x * x, c = a > 4.0f ? 4.0f : a;
+FN float fa_erf_near_f32(float x, float z) { /* of |x| < 0.92; z: x * x */
     float p = fa_fma_f32(7.9696634e-05f, z, -0.00080438395f);
     p = fa_fma_f32(p, z, 0.005191948f);
     p = fa_fma_f32(p, z, -0.026855588f);
     p = fa_fma_f32(p, z, 0.11283624f);
     p = fa_fma_f32(p, z, -0.3761263f);
     p = fa_fma_f32(p, z, 0.12837917f);
+    return fa_fma_f32(x, p, x);
+}
+FN float fa_erf_f32(float x) {
+    float a = fa_abs_f32(x), c = a > 4.0f ? 4.0f : a;
     float q = fa_fma_f32(5.151754e-06f, c, -4.820787e-05f); /* -log(1 - erf(c)) / c */
     q = fa_fma_f32(q, c, -3.605779e-05f);
     q = fa_fma_f32(q, c, 0.0028923322f);
@@ -347,8 +356,8 @@ FN float fa_erf_f32(float x) {
     q = fa_fma_f32(q, c, 0.10520308f);
     q = fa_fma_f32(q, c, 0.6356564f);
     q = fa_fma_f32(q, c, 1.1285449f);
-    float outer = 1.0f - fa_exp_shifted_f32(-(q * c), 0.0f);
-    return a < 0.92f ? fa_fma_f32(x, p, x) : fa_copysign_f32(outer, x);
+    float outer = 1.0f - fa_exp_normal_f32(-(q * c), 0.0f);
+    return a < 0.92f ? fa_erf_near_f32(x, x * x) : fa_copysign_f32(outer, x);
 }
 FN float fa_erfc_f32(float x) {
     float a = fa_abs_f32(x), c = a > 10.3f ? 10.3f : a, z = c * c, t = 1.0f / (1.0f + 0.5f * c);
@@ -361,9 +370,9 @@ FN float fa_erfc_f32(float x) {
     p = fa_fma_f32(p, t, 0.28334054f);
     p = fa_fma_f32(p, t, 0.28200492f);
     p = fa_fma_f32(p, t, 2.833744e-06f);
-    float low = fa_fma_f32(c, c, -z), e = fa_exp_shifted_f32(-z, 60.0f);
+    float low = fa_fma_f32(c, c, -z), e = fa_exp_normal_f32(-z, 60.0f);
     float y = fa_fma_f32(p, -low, p) * e * 8.67361738e-19f; /* 2^-60 */
-    return a < 0.92f ? 1.0f - fa_erf_f32(x) : x < 0.0f ? 2.0f - y : y;
+    return a < 0.92f ? 1.0f - fa_erf_near_f32(x, x * x) : x < 0.0f ? 2.0f - y : y;
 }
 
 /* A polynomial in -log(1 - x^2), for the middle and for the ends (M. Giles, Approximating the erfinv function). */

@@ -16,7 +16,7 @@ from pages import BUILD, check, finish, read, run
 
 FACULA = os.path.join(BUILD, "bin", "facula")
 DEMO = FACULA + " demo --device cuda --epochs 1"
-LIBRARIES = {"driver": "DRIVER", "NVRTC": "NVRTC", "NVML": "NVML"}
+LIBRARIES = {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "CUBLASLT"}
 TOO_OLD = "The NVIDIA driver on your system is too old (found version %d). Please update your GPU driver by downloading and installing a new version"
 
 
@@ -38,6 +38,68 @@ def page():
             check(re.findall(r"`([^`]+)`", told[0][1]) == files, "docs/cuda.md: the files of %s are %s" % (word, files))
             check(re.findall(r"`(\w+)`", told[1][1]) == functions, "docs/cuda.md: the functions of %s are %s" % (word, functions))
         check(len(files) > 0 and len(functions) > 5, "libraries.def: nothing of %s was found" % word)
+
+
+# ---- our declarations against NVIDIA's headers ----
+
+HEADERS = {"DRIVER": "cuda.h", "NVRTC": "nvrtc.h", "CUBLASLT": "cublasLt.h"}
+DECLARATIONS = ["src/backends/cuda/driver.h", "src/backends/cuda/vendor.h"]
+
+
+def toolkit():
+    """The folder of NVIDIA's headers, if it is there."""
+    for folder in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
+        if folder and os.path.exists(os.path.join(folder, "include", "cuda.h")):
+            return os.path.join(folder, "include")
+
+
+def comparison(include):
+    """A C file that compiles only if all numbers, sizes and prototypes are NVIDIA's."""
+    there = {name: header for name, header in HEADERS.items() if os.path.exists(os.path.join(include, header))}
+    lines = ["#include <%s>" % header for header in there.values()]
+    for path in DECLARATIONS:
+        text = re.sub(r"/\*.*?\*/", "", read(path), flags=re.S)
+        for name, value in re.findall(r"\b((?:CU|NVRTC|CUDNN)[A-Z0-9_]*_\w+) = (\w+)", text):
+            known = "CUBLASLT" if name.startswith(("CUBLAS", "CUDA_R_")) else "CUDNN" if name.startswith("CUDNN") else "DRIVER"
+            if known in there:
+                lines.append('_Static_assert((int)%s == %s, "%s");' % (name, value, name))
+        for struct, size in re.findall(r"_Static_assert\(sizeof\((\w+)\) == (\d+)", text):
+            lines.append('_Static_assert(sizeof(%s) == %s, "%s");' % (struct, size, struct))
+    for name in there:
+        lines.append('#define FAI_%s(result, member, symbol, args) _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), '
+                     '__typeof__(result(*) args)), #symbol);' % name)
+    return there, "\n".join(lines + ['#include "src/backends/cuda/libraries.def"', ""])
+
+
+def headers(scratch, cc):
+    include = toolkit()
+    if not include:
+        return
+    there, text = comparison(include)
+    with open(os.path.join(scratch, "compare.c"), "w") as f:
+        f.write(text)
+    compile_it = [cc, "-std=gnu11", "-w", "-fsyntax-only", "-I" + include, "-I.", os.path.join(scratch, "compare.c")]
+    code, said = run(compile_it)
+    check(code == 0, "our declarations are not NVIDIA's:\n" + said[:3000])
+    check(len(there) >= 2 and text.count("_Static_assert") > 50, "next to nothing was compared")
+    with open(os.path.join(scratch, "compare.c"), "w") as f: # the comparison itself finds what is wrong
+        f.write(text.replace("== 700,", "== 701,"))
+    code, said = run(compile_it)
+    check(code != 0 and "CUDA_ERROR_ILLEGAL_ADDRESS" in said, "a wrong number was not found")
+
+
+# ---- operators by the libraries ----
+
+GOLDEN = {"cublaslt": ["mm", "matmul", "bmm", "addmm", "baddbmm", "linear", "gemm", "mv", "dot", "einsum", "bilinear", "chain_matmul", "tensordot"]}
+
+
+def golden():
+    """PyTorch's results and derivatives, computed by the stand-ins of the libraries."""
+    program = os.path.join(BUILD, "tests", "test_golden")
+    if os.path.exists(program):
+        for library, operators in GOLDEN.items():
+            text = told("golden values by " + library, [program] + operators, {"FACULA_SIM": "cuda:1", "FACULA_SIM_LIBRARIES": library}, 0, ", 0 failed")
+            check(int((re.findall(r"(\d+) passed", text) or ["0"])[-1]) > 100, "next to no golden values were compared:\n" + text)
 
 
 def lines(text, begin):
@@ -147,10 +209,12 @@ def main():
     page()
     simulated()
     python()
+    golden()
     cc = shutil.which(os.environ.get("CC", "cc"))
     scratch = tempfile.mkdtemp()
     try:
         if cc:
+            headers(scratch, cc)
             made_up(scratch, cc)
     finally:
         shutil.rmtree(scratch)

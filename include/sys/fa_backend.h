@@ -22,6 +22,25 @@ typedef struct fa_kernel_ *fa_kernel_handle;
 
 typedef enum fa_copy_kind { FA_COPY_TO_DEVICE, FA_COPY_TO_HOST, FA_COPY_WITHIN } fa_copy_kind;
 
+/* Libraries of the device's maker that do the work of some kernels (products of matrices, convolutions). They are asked before
+ * Facula's own kernel is launched, with its plan; what they decline, the own kernel does. */
+typedef struct fa_library_call {
+    const char *name;                    /* of the function that will run: late errors are told by it */
+    uint64_t workspace;                  /* bytes of the device's memory that it wants while it runs */
+    int launches;                        /* how many of the queue's operations it will be */
+    void *state;                         /* the backend's own */
+} fa_library_call;
+
+typedef struct fa_library {
+    /* Whether there is a library that may serve this kernel. Asked at each launch: quick. */
+    bool (*knows)(const char *kernel);
+    /* Looks at what is to be done, queues nothing. 0: *call is filled; FA_BACKEND_DECLINED: see get; else an error. modes: FA_MATH_... */
+    int (*prepare)(int device, const char *kernel, const void *plan, const fa_address pointers[8], unsigned modes, fa_library_call *call);
+    int (*run)(int device, fa_stream_handle stream, fa_library_call *call, const void *plan, const fa_address pointers[8], fa_address workspace);
+    void (*drop)(fa_library_call *call); /* behind each prepare that returned 0, run or not */
+    bool (*get)(int number, fa_library_info *out); /* what fa_library_get tells; false after the last one */
+} fa_library;
+
 typedef struct fa_backend {
     uint32_t struct_size, abi;           /* sizeof(fa_backend), FA_BACKEND_ABI */
     const char *name;                    /* the device type users write: "cuda" */
@@ -70,11 +89,10 @@ typedef struct fa_backend {
     int (*host_allocate)(int device, size_t bytes, void **out); /* FA_BACKEND_NO_MEMORY when there is none left */
     int (*host_release)(int device, void *memory);
 
-    /* May be NULL: temperature, power and the like. FA_BACKEND_FAILED with a text where they can't be had. */
-    int (*sensors)(int device, fa_device_sensors *out);
+    const fa_library *library;           /* may be NULL */
 } fa_backend;
 
-enum { FA_BACKEND_NO_MEMORY = -2, FA_BACKEND_FAILED = -1, FA_BACKEND_LOST = -3 };
+enum { FA_BACKEND_DECLINED = 1, FA_BACKEND_NO_MEMORY = -2, FA_BACKEND_FAILED = -1, FA_BACKEND_LOST = -3 };
 
 #ifdef __cplusplus
 }

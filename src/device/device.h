@@ -84,6 +84,7 @@ bool fai_stream_join(fa_device device, int from, const char *op); /* the current
 bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op);
 /* Whether kernels of the device may follow addresses that lie in memory (FA_VIEW_TABLE): all but OpenCL's. */
 bool fai_device_has_tables(fa_device device);
+bool fai_device_has_library(fa_device device, int kernel); /* a library may do this kernel's work (library.c) */
 /* Four 64-bit words on the device that kernels set on a bad index (kernels/status.h). Waits look at them. Borrowed. */
 fai_buffer *fai_device_status(fa_device device, const char *op);
 bool fai_fail_status(const char *op, const int64_t words[4]); /* the error that such words stand for; returns false */

@@ -177,6 +177,10 @@ void fai_count_inactive(fai_dev *dev, const fai_block *block, bool more); /* fre
 /* ---- summary.c ---- */
 size_t fai_memory_table(const fa_memory_stats *stats, int index, bool abbreviated, char *out, size_t n);
 
+/* ---- library.c: 1: a library did it; 0: the own kernel is to do it; -1: an error ---- */
+int fai_library_launch(fai_dev *dev, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const fa_address pointers[8],
+                       const char *op);
+
 /* ---- steps.c ---- */
 void fai_tell_batch(fai_dev *dev, uint64_t capacity, fai_text *out);
 
@@ -209,8 +213,16 @@ bool fai_stream_came_to(fai_stream *s, uint64_t place);     /* asks without wait
 bool fai_stream_passed(fai_stream *s, const char *op, bool *done); /* asks without waiting; false and an error */
 bool fai_event_wait_for(fai_stream *s, fa_event_handle event, uint64_t place, const char *op); /* at that place of it */
 bool fai_queue_hangs(fai_dev *dev);                 /* the watchdog gave one of its streams up */
-int fai_queue_launch(fai_dev *dev, const char *op, const char *kernel, int group_size, fa_kernel_handle handle, const fa_plan *plan,
-                     fai_buffer *const buffers[8], const fa_address pointers[8]); /* 0 or the backend's code */
+/* What is launched: a kernel, or a library's call. */
+typedef struct fai_work {
+    const char *kernel;                  /* its name */
+    int group_size, launches;            /* launches: how many of the driver's it will be */
+    fa_kernel_handle handle;
+    fa_library_call *library;            /* NULL: the kernel */
+    fa_address workspace;
+} fai_work;
+int fai_queue_launch(fai_dev *dev, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
+                     const fa_address pointers[8]); /* 0 or the backend's code */
 void fai_queue_end(fai_dev *dev);                   /* gives back what the queues hold; nothing may be running */
 /* Around work with a stream's lock that may wait: another language's threads may run meanwhile. */
 void *fai_stream_lock(fai_stream *s);

@@ -158,11 +158,16 @@ bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_bu
     if (!dev) return false;
     if (kernel < 0 || kernel >= FAI_K_COUNT) return fai_fail(FA_ERR_UNSUPPORTED, op, "there is no kernel number %d", kernel);
     if (FAI_UNLIKELY(!dev->kernels || dev->no_float64) && !has_float64(dev, kernel, plan, op)) return false;
-    fa_kernel_handle handle = find_kernel(dev, kernel, op);
-    if (!handle) return false;
     fa_address pointers[8];
     if (!find_pointers(dev, plan, buffers, offsets, pointers, op)) return false;
+    if (dev->backend->library) {
+        const int done = fai_library_launch(dev, kernel, plan, buffers, pointers, op);
+        if (done) return done > 0;
+    }
+    fa_kernel_handle handle = find_kernel(dev, kernel, op);
+    if (!handle) return false;
     const fai_kernel_info *info = &fai_kernels[kernel];
-    int code = fai_queue_launch(dev, op, info->name, info->group_size, handle, plan, buffers, pointers);
+    const fai_work work = {.kernel = info->name, .group_size = info->group_size, .launches = 1, .handle = handle};
+    int code = fai_queue_launch(dev, op, &work, plan, buffers, pointers);
     return code == 0 || fail_launch(dev, code, kernel, op);
 }

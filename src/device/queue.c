@@ -26,21 +26,27 @@ static void count(_Atomic uint64_t *counter) { atomic_fetch_add_explicit(counter
 
 /* ---- launches and late errors ---- */
 
-int fai_queue_launch(fai_dev *dev, const char *op, const char *kernel, int group_size, fa_kernel_handle handle,
-                     const fa_plan *plan, fai_buffer *const buffers[8], const fa_address pointers[8]) {
+static int give(const fai_dev *dev, const fai_stream *s, const fai_work *work, const fa_plan *plan, const fa_address pointers[8]) {
+    const fa_backend *b = dev->backend;
+    if (FAI_UNLIKELY(work->library != NULL))
+        return b->library->run(dev->ordinal, s->handle, work->library, plan, pointers, work->workspace);
+    return b->launch(dev->ordinal, s->handle, work->handle, (uint64_t)plan->groups, work->group_size, plan, sizeof *plan, pointers);
+}
+
+int fai_queue_launch(fai_dev *dev, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
+                     const fa_address pointers[8]) {
     fai_stream *s = fai_stream_now(dev);
     pthread_mutex_lock(&s->lock);
     pthread_mutex_lock(&dev->launch_lock);
-    int code =
-        dev->backend->launch(dev->ordinal, s->handle, handle, (uint64_t)plan->groups, group_size, plan, sizeof *plan, pointers);
-    if (code == 0) {
+    int code = give(dev, s, work, plan, pointers);
+    for (int i = 0; code == 0 && i < work->launches; i++) {
         uint64_t number = s->launched = ++dev->launched;
         if (!s->first) s->first = number;
-        dev->log[number % FAI_LOG] = (fai_queued){op, kernel, number, fai_place_base(s) | ++s->place};
+        dev->log[number % FAI_LOG] = (fai_queued){op, work->kernel, number, fai_place_base(s) | ++s->place};
     }
     pthread_mutex_unlock(&dev->launch_lock);
     if (code == 0) {
-        fai_launch_wrote(s, kernel, plan, buffers);
+        fai_launch_wrote(s, work->kernel, plan, buffers);
         count(&dev->count.launches);
     }
     pthread_mutex_unlock(&s->lock);

@@ -241,9 +241,18 @@ static fa_tensor *linear(const char *op, fa_tensor *input, fa_tensor *weight, fa
 fa_tensor *fai_linear_forward(fa_tensor *input, fa_tensor *weight, fa_tensor *bias) {
     return linear("linear", input, weight, bias, 0);
 }
+/* The product of integers takes no activation along, and a library's none that keeps NaN. */
+static bool takes_relu(const fa_tensor *input) {
+    if (!fai_is_float(input->dtype)) return false;
+    return fai_on_cpu(input) || !fai_device_has_library(input->device, FAI_K_gemm_f32 + fai_compute(input->dtype));
+}
+
 fa_tensor *fai_linear_relu_forward(fa_tensor *input, fa_tensor *weight, fa_tensor *bias) {
-    fa_tensor *r = linear("linear_relu", input, weight, bias, 1);
-    if (!r || fai_is_float(r->dtype)) return r;
-    const fai_operand of = {.tensor = r}; /* the product of integers takes no activation along */
-    return fai_row_raw("linear_relu", FAI_ROW_relu, 1, &of, NULL, (fa_dtype)r->dtype);
+    const char *op = "linear_relu";
+    const bool relu = takes_relu(input);
+    fa_tensor *r = linear(op, input, weight, bias, relu);
+    if (!r || relu) return r;
+    const fai_operand of = {.tensor = r};
+    if (!fai_is_float(r->dtype)) return fai_row_raw(op, FAI_ROW_relu, 1, &of, NULL, (fa_dtype)r->dtype);
+    return fai_row_into(op, FAI_ROW_relu, r, 1, &of, NULL) ? r : NULL;
 }

@@ -83,7 +83,7 @@ SIM_API CUresult cuDeviceGetCount(int *count) {
     return ready();
 }
 
-CUresult sim_check_device(CUdevice device) {
+static CUresult check_device(CUdevice device) {
     CUresult bad = ready();
     if (bad) return bad;
     if (device >= 0 && device < sim.ndevices) return CUDA_SUCCESS;
@@ -92,23 +92,38 @@ CUresult sim_check_device(CUdevice device) {
 
 SIM_API CUresult cuDeviceGet(CUdevice *device, int ordinal) {
     *device = ordinal;
-    return sim_check_device(ordinal);
+    return check_device(ordinal);
 }
 
 SIM_API CUresult cuDeviceGetName(char *name, int room, CUdevice device) {
-    CUresult bad = sim_check_device(device);
+    CUresult bad = check_device(device);
     if (!bad) snprintf(name, (size_t)room, "Facula simulated GPU %d", sim.device[device].index);
     return bad;
 }
 
 SIM_API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
-    CUresult bad = sim_check_device(device);
+    CUresult bad = check_device(device);
     if (!bad) *bytes = sim.device[device].limit;
     return bad;
 }
 
+SIM_API CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
+    CUresult bad = check_device(device);
+    if (bad) return bad;
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = SIM_THREADS; break;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = SIM_WARP; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = SIM_MULTIPROCESSORS; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = SIM_THREADS; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = SIM_MAJOR; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = SIM_MINOR; break;
+    default: return sim_fail(CUDA_ERROR_INVALID_VALUE, "the simulator has no device attribute %d", attribute);
+    }
+    return CUDA_SUCCESS;
+}
+
 SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
-    CUresult bad = sim_check_device(device);
+    CUresult bad = check_device(device);
     if (bad) return bad;
     sim_device *d = &sim.device[device];
     pthread_mutex_lock(&retain_lock);
@@ -125,7 +140,7 @@ SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 }
 
 SIM_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-    CUresult bad = sim_check_device(device);
+    CUresult bad = check_device(device);
     if (bad) return bad;
     sim_device *d = &sim.device[device];
     pthread_mutex_lock(&retain_lock);
@@ -554,31 +569,52 @@ static CUresult check_launch(CUfunction function, const unsigned grid[3], const 
     return CUDA_SUCCESS;
 }
 
-SIM_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **arguments,
-                                void **extra) {
-    const fa_kernel_entry *kernel = function->kernel;
-    const unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
+/* The part that launches share with the calls of libraries; the lock is held. pointers: SIM_POINTERS addresses. */
+static CUresult push_launch(const fa_kernel_entry *kernel, unsigned groups, CUstream stream, const fa_plan *plan,
+                            const CUdeviceptr *pointers) {
     int number;
-    CUresult bad = enter();
-    if (bad) return bad;
-    bad = find_stream(&stream);
-    if (!bad) bad = check_launch(function, grid, block, shared_bytes, arguments, extra);
-    if (!bad) bad = maybe_lost();
+    CUresult bad = maybe_lost();
     if (!bad && sim_fault_now(SIM_FAULT_LAUNCH, &number))
         bad = sim_fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "kernel %s: injected fault launch:%d", kernel->name, number);
     sim_op *op = bad ? NULL : sim_op_new(SIM_LAUNCH, sizeof(fa_plan));
     if (!bad && !op) bad = sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "the host has no memory for a queued launch");
-    if (bad) return leave(bad);
+    if (bad) return bad;
     op->kernel = kernel;
-    op->groups = grid_x;
+    op->groups = groups;
     sim.counts.launch++;
     op->number = ++current->launches;
     op->fail_late = sim_fault_now(SIM_FAULT_LATE, &number);
-    memcpy(op->data, arguments[0], sizeof(fa_plan));
-    for (int k = 0; k < SIM_POINTERS; k++) memcpy(&op->pointer[k], arguments[k + 1], sizeof op->pointer[k]);
+    memcpy(op->data, plan, sizeof *plan);
+    memcpy(op->pointer, pointers, sizeof op->pointer);
     sim_push(stream, op);
-    return leave(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                                unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **arguments,
+                                void **extra) {
+    const unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
+    CUdeviceptr pointers[SIM_POINTERS];
+    CUresult bad = enter();
+    if (bad) return bad;
+    bad = find_stream(&stream);
+    if (!bad) bad = check_launch(function, grid, block, shared_bytes, arguments, extra);
+    if (bad) return leave(bad);
+    for (int k = 0; k < SIM_POINTERS; k++) memcpy(&pointers[k], arguments[k + 1], sizeof pointers[k]);
+    return leave(push_launch(function->kernel, grid_x, stream, arguments[0], pointers));
+}
+
+CUresult sim_call(const fa_kernel_entry *kernel, CUstream stream, const fa_plan *plan, const CUdeviceptr *pointers) {
+    CUresult bad = enter();
+    if (bad) return bad;
+    bad = find_stream(&stream);
+    return leave(bad ? bad : push_launch(kernel, 1, stream, plan, pointers));
+}
+
+sim_device *sim_current(void) {
+    if (enter()) return NULL;
+    leave(CUDA_SUCCESS);
+    return current;
 }
 
 /* The compiler's proof that these are the functions that the backend calls. */
@@ -592,7 +628,6 @@ const fai_cuda_driver sim_driver_check = {
     cuDeviceGetName,
     cuDeviceTotalMem_v2,
     cuDeviceGetAttribute,
-    cuDeviceGetUuid_v2,
     cuDevicePrimaryCtxRetain,
     cuDevicePrimaryCtxRelease_v2,
     cuCtxSetCurrent,

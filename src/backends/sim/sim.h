@@ -9,8 +9,8 @@
  *   queue.c    streams, events, and the one worker of each device
  *   run.c      what the worker does: checks every pointer of a launch, runs kernels and copies
  *   driver.c   the cu* functions
- *   facts.c    those that tell of a device, and the nvml* functions: its sensors
  *   nvrtc.c    the nvrtc* functions
+ *   library.c, cublaslt.c   stand-ins of NVIDIA's libraries, which only FACULA_SIM_LIBRARIES brings
  *
  * A device has 4 multiprocessors of 1,024 threads, warps of 32, compute capability 8.0 and FACULA_SIM_MEMORY bytes (1 GiB).
  * One mutex guards all state; kernels and copies run outside it. */
@@ -39,7 +39,6 @@ typedef struct sim_block {   /* a live allocation */
 
 typedef struct sim_device {
     int ordinal, index; /* among all, and among those of its type */
-    int physical;       /* among all before CUDA_VISIBLE_DEVICES hid some */
     char type[16];      /* "cuda": FACULA_SIM's word */
     uint64_t base, room, limit, used, cursor;
     sim_block *blocks; /* sorted by address */
@@ -134,7 +133,6 @@ typedef enum sim_fault {
     SIM_FAULT_HANG,
     SIM_FAULT_DRIVER, /* its number is the driver's version */
     SIM_FAULT_NVRTC,
-    SIM_FAULT_NVML,
     SIM_FAULT_KINDS
 } sim_fault;
 typedef struct sim_counts {
@@ -161,7 +159,7 @@ SIM_API uint64_t facula_sim_count(const char *kind);
 SIM_API void facula_sim_seed(uint64_t seed); /* as FACULA_SIM_SEED, from now on */
 SIM_API const char *facula_sim_error_text(void);
 SIM_API const char *facula_sim_device_type(int ordinal);
-SIM_API int facula_sim_has(const char *library); /* "nvrtc", "nvml", "cublaslt", "cudnn" */
+SIM_API int facula_sim_has(const char *library); /* "nvrtc", "cublaslt", "cudnn" */
 int sim_driver_version(void);
 
 /* ---- memory.c (all under the lock) ---- */
@@ -194,18 +192,18 @@ typedef struct sim_prepared {
 CUresult sim_prepare(sim_device *device, const sim_op *op, sim_prepared *out, char *why, size_t n); /* under the lock */
 void sim_run(const sim_op *op, sim_prepared *prepared);                                             /* outside it */
 
+/* ---- library.c, cublaslt.c: libraries that FACULA_SIM_LIBRARIES names. Each call is one launch of one group, so all that the
+ * simulator checks of a launch it checks of them: live allocations by the plan's spans, order, faults. ---- */
+CUresult sim_call(const fa_kernel_entry *kernel, struct CUstream_st *stream, const fa_plan *plan, const CUdeviceptr *pointers);
+sim_device *sim_current(void); /* of the thread's context; NULL and a text if there is none that lives */
+fa_plan_view sim_span(int dtype, int64_t low, int64_t high, bool writes); /* elements [low, high) of an operand */
+double sim_load(const char *memory, int dtype, int64_t i);
+void sim_store(char *memory, int dtype, int64_t i, double value);
+double sim_tf32(double value); /* rounded as tensor cores do */
+
 /* ---- driver.c, nvrtc.c ---- */
 const char *sim_read_image(const void *data, sim_image *out); /* the family; NULL: no image of this simulator */
 extern const fai_cuda_driver sim_driver_check;
 extern const fai_nvrtc sim_nvrtc_check;
-CUresult sim_check_device(CUdevice device);
-
-int sim_nvml_fault(void); /* nvml:1: the library is not there, nvml:2: it answers with errors; else 0 */
-
-/* ---- facts.c ---- */
-void sim_uuid(CUuuid *uuid, int physical);
-SIM_API CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
-SIM_API CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device);
-extern const fai_nvml sim_nvml_check;
 
 #endif
