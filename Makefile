@@ -25,7 +25,7 @@ $(error MODE=$(MODE): choose release, debug, asan or tsan)
 endif
 
 # These do their work in a make of their own, after tools/setup.sh; nothing is generated for them here.
-FRONT := help setup demo check check-asan check-tsan soak clean
+FRONT := help setup demo check check-opencl check-asan check-tsan soak clean
 all:
 .PHONY: all python $(FRONT) run-demo run-tests programs install install-strip dist compile_commands.json
 .DELETE_ON_ERROR:
@@ -61,7 +61,7 @@ LIB_SOURCES := $(filter-out $(ISA_SOURCES) $(SIM_SOURCES),$(wildcard src/*/*.c s
 CLI_SOURCES := $(wildcard cli/*.c)
 TEST_SOURCES := $(wildcard tests/test_*.c)
 # ONLY='nn* data' and TAG=threads choose among the tests: the rest is not even built.
-TAGGED_TESTS := $(if $(TAG),$(shell grep -l 'test-tags:.*$(TAG)' tests/test_*.c),$(TEST_SOURCES))
+TAGGED_TESTS := $(if $(TAG),$(shell grep -l 'test-tags:.*$(TAG)' tests/test_*.c),$(if $(OPENCL),$(shell grep -l 'test-env.*: FACULA_OPENCL=cpu' tests/test_*.c),$(TEST_SOURCES)))
 CHOSEN_TESTS := $(filter $(or $(patsubst %,tests/test_%.c,$(subst *,%,$(ONLY))),%),$(TAGGED_TESTS))
 SUPPORT_SOURCES := $(wildcard tests/support/*.c)
 EXAMPLE_SOURCES := $(wildcard examples/*.c)
@@ -163,7 +163,7 @@ help:
 	@echo "make demo           build, then train on real digits       make programs               examples and benchmarks too"
 	@echo "make check          build and run every test               make check ONLY='autograd*' tests by name"
 	@echo "make check-asan     the same under ASan and UBSan          make check-tsan             the concurrent ones under TSan"
-	@echo "make soak           the tests tagged soak, at length (minutes)"
+	@echo "make check-opencl   all tests of OpenCL, on PoCL           make soak               those tagged soak, at length (minutes)"
 	@echo "make install        PREFIX=/usr/local LIBDIR= DESTDIR=     make install-strip          without debug information"
 	@echo "make dist           a tarball that needs only cc and make  make compile_commands.json  for editors and clang-tidy"
 	@echo "make setup          install what is missing                make clean"
@@ -177,6 +177,10 @@ run-demo: all
 check:
 	@sh tools/setup.sh tests
 	$(SUB) MODE=$(MODE) run-tests
+# All tests of OpenCL devices, on PoCL; make check runs some of them.
+check-opencl:
+	@sh tools/setup.sh tests
+	$(SUB) MODE=$(MODE) OPENCL=1 run-tests
 check-asan:
 	@sh tools/setup.sh tests
 	$(SUB) MODE=asan run-tests
@@ -187,8 +191,8 @@ check-tsan:
 soak:
 	@sh tools/setup.sh tests
 	@FACULA_SOAK=1 $(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) TAG=soak run-tests
-run-tests: $(if $(TAG),all,programs) $(if $(TAG),,$(if $(filter release,$(MODE)),python)) $(patsubst tests/%.c,$(B)/tests/%,$(CHOSEN_TESTS))
-	@MODE=$(MODE) BUILD=$(B) JOBS=$(JOBS) TAG="$(TAG)" ONLY="$(ONLY)" CC="$(CC)" sh tests/run.sh
+run-tests: $(if $(TAG)$(OPENCL),all,programs) $(if $(TAG),,$(if $(filter release,$(MODE)),python)) $(patsubst tests/%.c,$(B)/tests/%,$(CHOSEN_TESTS))
+	@MODE=$(MODE) BUILD=$(B) JOBS=$(JOBS) TAG="$(TAG)" OPENCL="$(OPENCL)" ONLY="$(ONLY)" CC="$(CC)" sh tests/run.sh
 
 INSTALL ?= install
 INCLUDE_TO = $(DESTDIR)$(PREFIX)/include/facula

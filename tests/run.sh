@@ -3,6 +3,7 @@
 # Python package in tests/python/, JOBS at a time, each under a time limit, and ends with "N passed, N failed, N skipped". A test says how it wants to be run in its first 40 lines:
 #
 #   test-env: FACULA_SIM=cuda:2     run it with these variables; several such lines are several runs, "-" is the plain one
+#   test-env-opencl: FACULA_OPENCL=cpu   a run of `make check-opencl` only, which makes all runs with FACULA_OPENCL=cpu and no others
 #   test-limit: 300                 seconds (120 unless given; sanitizers get five times as many)
 #   test-tags: threads              `make check-tsan` runs those tagged threads, `make soak` those tagged soak, with FACULA_SOAK=1
 #   test-modes: release debug       only built and run in these modes
@@ -10,13 +11,14 @@
 # What counts: a last line "N passed, N failed[, N skipped]" if there is one, else cmocka's totals, else the exit code (77:
 # skipped). A program that ends badly without a failure counted is one failure.
 #
-#   run.sh              all; variables: BUILD MODE JOBS ONLY (patterns of names, without test_) TAG
+#   run.sh              all; variables: BUILD MODE JOBS ONLY (patterns of names, without test_) TAG OPENCL
 #   run.sh one SOURCE   one; exit code 0 if nothing failed
 set -u
-BUILD=${BUILD:-build/release} MODE=${MODE:-release} JOBS=${JOBS:-2} ONLY=${ONLY:-*} TAG=${TAG:-}
-export BUILD MODE TESTS=${TESTS:-$BUILD/tests}
+BUILD=${BUILD:-build/release} MODE=${MODE:-release} JOBS=${JOBS:-2} ONLY=${ONLY:-*} TAG=${TAG:-} OPENCL=${OPENCL:-}
+export BUILD MODE OPENCL TESTS=${TESTS:-$BUILD/tests}
 results=$BUILD/results
 
+# wish WHAT SOURCE: what a test's head says about it
 wish() { sed -n "1,40s/^.*$1: *\(.*[^ *\/]\)[ *\/]*\$/\1/p" "$2"; }
 
 count() { # count LOG EXIT_CODE -> "passed failed skipped"
@@ -68,6 +70,11 @@ opencl_runs() {
     return 1
 }
 
+environments() { # environments SOURCE: one run a line
+    if [ -n "$OPENCL" ]; then { wish test-env "$1"; wish test-env-opencl "$1"; } | grep FACULA_OPENCL=cpu
+    else wish test-env "$1"; fi
+}
+
 run_one() {
     name=$(basename "$1" | sed 's/\.c$//')
     limit=$(wish test-limit "$1")
@@ -75,13 +82,13 @@ run_one() {
     case $MODE in asan | tsan) limit=$((limit * 5)) ;; esac
     [ -z "${FACULA_SOAK:-}" ] || limit=$((limit * 20))
     mkdir -p "$results"
-    wish test-env "$1" | grep . >/dev/null || { run_once "$1" "$name" "$limit" -; return; }
+    environments "$1" | grep . >/dev/null || { run_once "$1" "$name" "$limit" -; return; }
     bad=0
     while read -r environment; do
         case $environment in *FACULA_OPENCL=cpu*) opencl_runs || continue ;; esac
         run_once "$1" "$name" "$limit" "$environment" || bad=1
     done <<EOF
-$(wish test-env "$1")
+$(environments "$1")
 EOF
     return $bad
 }
@@ -89,6 +96,7 @@ EOF
 wanted() { # wanted SOURCE: by name, tag and mode
     name=$(basename "$1" | sed -e 's/^test_//' -e 's/\.[a-z]*$//')
     [ -z "$TAG" ] || wish test-tags "$1" | grep -qw "$TAG" || return 1
+    [ -z "$OPENCL" ] || environments "$1" | grep . >/dev/null || return 1
     case $1 in tests/python/*) [ "$MODE" = release ] || return 1 ;; esac
     modes=$(wish test-modes "$1")
     [ -z "$modes" ] || printf '%s\n' "$modes" | grep -qw "$MODE" || return 1

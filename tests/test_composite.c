@@ -2,7 +2,7 @@
  * second order against differences in float64. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
-/* test-env: FACULA_OPENCL=cpu */
+/* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/check.h"
 
 static fa_tensor *matrix(void) { return fa_to(fa_reshape(fa_floats(1, -2, 3, 0, 5, -1), FA_SHAPE(2, 3)), device); }

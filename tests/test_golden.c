@@ -7,7 +7,7 @@
  *
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
- * test-env: FACULA_OPENCL=cpu
+ * test-env-opencl: FACULA_OPENCL=cpu
  * test-limit: 300 */
 #include "base/base.h"
 #include "support/calls.h"

@@ -6,7 +6,7 @@
  * inputs; rows of elementwise.tab are taken from the table itself, all others must have a case in support/gradient_cases.h. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
-/* test-env: FACULA_OPENCL=cpu */
+/* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/cases.h"
 #include <ops_list.h>
 

@@ -2,7 +2,7 @@
  * sums of many keys, which a device sorts, and every allocation failing in turn. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
-/* test-env: FACULA_OPENCL=cpu */
+/* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/check.h"
 #include <fa_functional.h>
 

@@ -2,7 +2,7 @@
  * joined is the join of their reductions; promotion does not depend on the order; what was saved comes back. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
-/* test-env: FACULA_OPENCL=cpu */
+/* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/cases.h"
 #include <fa_io.h>
 #include <ops_list.h>

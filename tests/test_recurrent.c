@@ -3,7 +3,7 @@
  *
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
- * test-env: FACULA_OPENCL=cpu */
+ * test-env-opencl: FACULA_OPENCL=cpu */
 #include "golden/recurrent.h"
 #include "support/recurrent.h"
 #include "base/base.h"
