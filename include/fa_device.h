@@ -38,8 +38,31 @@ typedef struct fa_device_properties {
     int multiprocessors, threads_per_multiprocessor, warp_size, major, minor;
     bool simulated, has_float64;
     char driver[64];            /* "CUDA 13.0", "simulator" */
+    /* From here on: 0 where the driver does not tell. */
+    int threads_per_block, registers_per_multiprocessor;
+    uint64_t l2_cache;          /* bytes */
+    uint64_t shared_memory_per_block, shared_memory_per_multiprocessor; /* bytes */
+    int clock_rate, memory_clock_rate; /* kHz, the highest */
+    int memory_bus_width;       /* bits */
+    int pci_domain, pci_bus, pci_device;
+    bool integrated, multi_board; /* shares the host's memory; one of several on one board */
+    unsigned char uuid[16];     /* names this device among all */
 } fa_device_properties;
 FA_API bool fa_device_get_properties(fa_device device, fa_device_properties *out);
+/* The uuid as people write it: "df10a1e7-0c4b-...", without "GPU-" before it; n bytes, 37 are enough. */
+FA_API void fa_device_uuid_text(const fa_device_properties *properties, char *out, size_t n);
+
+/* What a device's sensors say now. Drivers average over the last fraction of a second. */
+typedef struct fa_device_sensors {
+    int utilization;            /* per cent of the time in which a kernel ran */
+    int memory_utilization;     /* per cent of the time in which memory was read or written */
+    int temperature;            /* degrees Celsius */
+    int power;                  /* milliwatts */
+    int clock;                  /* MHz, of the multiprocessors */
+} fa_device_sensors;
+/* Of CUDA devices, through libnvidia-ml.so.1, which comes with the driver. Simulated devices answer with made-up numbers, and a warning
+ * says so once. false: FA_ERR_UNSUPPORTED where the device or the machine has none. */
+FA_API bool fa_device_get_sensors(fa_device device, fa_device_sensors *out);
 
 /* A plug-in of FACULA_PLUGINS=path[:path]: a shared library that brings a kind of device (docs/backend.md). */
 typedef struct fa_plugin_info {

@@ -10,6 +10,9 @@ extern "C" {
 #endif
 
 FA_API bool fa_empty_cache(fa_device device);       /* gives unused cached memory back to the driver */
+/* Whether memory that tensors of devices give back is kept for the next ones (true at the start); false: it goes back to the driver,
+ * each time. Returns what was set before. */
+FA_API bool fa_memory_caching(bool on);
 FA_API uint64_t fa_memory_allocated(fa_device device);     /* in live tensors, rounded to the allocator's 512 */
 FA_API uint64_t fa_memory_reserved(fa_device device);      /* taken from the driver: in live tensors, or cached */
 FA_API uint64_t fa_max_memory_allocated(fa_device device); /* the most there was, since the start or the last reset */

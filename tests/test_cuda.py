@@ -16,7 +16,7 @@ from pages import BUILD, check, finish, read, run
 
 FACULA = os.path.join(BUILD, "bin", "facula")
 DEMO = FACULA + " demo --device cuda --epochs 1"
-LIBRARIES = {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "CUBLASLT"}
+LIBRARIES = {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "CUBLASLT", "NVML": "NVML"}
 TOO_OLD = "The NVIDIA driver on your system is too old (found version %d). Please update your GPU driver by downloading and installing a new version"
 
 

@@ -90,6 +90,9 @@ typedef struct fa_backend {
     int (*host_release)(int device, void *memory);
 
     const fa_library *library;           /* may be NULL */
+
+    /* May be NULL: temperature, power and the like. FA_BACKEND_FAILED with a text where they can't be had. */
+    int (*sensors)(int device, fa_device_sensors *out);
 } fa_backend;
 
 enum { FA_BACKEND_DECLINED = 1, FA_BACKEND_NO_MEMORY = -2, FA_BACKEND_FAILED = -1, FA_BACKEND_LOST = -3 };

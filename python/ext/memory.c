@@ -20,6 +20,12 @@ static PyObject *empty_cache(PyObject *self, PyObject *device)
     Py_RETURN_NONE;
 }
 
+static PyObject *cache_devices(PyObject *self, PyObject *on)
+{
+    (void)self;
+    return PyBool_FromLong(fa_memory_caching(on == Py_True));
+}
+
 static void put(void *dict, const char *name, int64_t value)
 {
     PyObject *number = PyLong_FromLongLong(value);
@@ -247,6 +253,7 @@ static PyObject *package(PyObject *self, PyObject *folder)
 PyMethodDef fapy_memory_functions[] = {
     {"_package", package, METH_O, NULL},
     {"_empty_cache", empty_cache, METH_O, NULL},
+    {"_cache_devices", cache_devices, METH_O, NULL},
     {"_memory_stats", memory_stats, METH_O, NULL},
     {"_memory_use", memory_use, METH_O, NULL},
     {"_host_memory", host_memory, METH_NOARGS, NULL},

@@ -114,12 +114,54 @@ static PyObject *generator_set_state(PyObject *self, PyObject *state)
     return Py_NewRef(self);
 }
 
+/* Of Philox, a multiple of 4; mt19937 has none. */
+static bool has_offset(fa_generator *g)
+{
+    if (g->device.type != FA_DEVICE_CPU) return true;
+    PyErr_SetString(PyExc_RuntimeError, "CPU Generator does not use offset");
+    return false;
+}
+
+static PyObject *generator_get_offset(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return has_offset(G(self)) ? PyLong_FromUnsignedLongLong(G(self)->offset) : NULL;
+}
+
+static PyObject *generator_set_offset(PyObject *self, PyObject *offset)
+{
+    uint64_t value;
+    if (!has_offset(G(self)) || !seed_from(offset, false, &value)) return NULL;
+    if (value % 4) return PyErr_SetString(PyExc_RuntimeError, "offset must be a multiple of 4"), NULL;
+    fai_generators_lock();
+    G(self)->offset = value;
+    fai_generators_unlock();
+    return Py_NewRef(self);
+}
+
+static PyObject *generator_clone_state(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const uint32_t mark = FAPY_MARK;
+    fa_generator *g = G(self), *copy = fa_generator_new(g->device);
+    if (copy) {
+        fai_generators_lock();
+        copy->mt = g->mt, copy->seed = g->seed, copy->offset = g->offset;
+        fai_generators_unlock();
+    }
+    return fapy_take(copy, mark);
+}
+
 static PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O, "manual_seed(seed)\n--\n\nStarts the sequence of random numbers that belongs to seed; returns the generator."},
     {"seed", generator_seed, METH_NOARGS, "seed()\n--\n\nSeeds it from the system's randomness; returns the seed."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed()\n--\n\nThe seed that it started from."},
     {"get_state", generator_get_state, METH_NOARGS, "get_state()\n--\n\nAll that further numbers depend on, as a uint8 tensor."},
-    {"set_state", generator_set_state, METH_O, "set_state(new_state)\n--\n\nGoes on from what get_state gave."}, {0}};
+    {"set_state", generator_set_state, METH_O, "set_state(new_state)\n--\n\nGoes on from what get_state gave."},
+    {"get_offset", generator_get_offset, METH_NOARGS, "get_offset()\n--\n\nHow many numbers a device's generator has given, a multiple of 4."},
+    {"set_offset", generator_set_offset, METH_O, "set_offset(offset)\n--\n\nA device's generator goes on from there; a multiple of 4."},
+    {"clone_state", generator_clone_state, METH_NOARGS, "clone_state()\n--\n\nA new generator that goes on from where this one is."},
+    {0}};
 static PyGetSetDef generator_attributes[] = {{"device", generator_device, NULL, "Whose numbers it draws.", NULL}, {0}};
 PyTypeObject fapy_Generator = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula.Generator", .tp_basicsize = sizeof(fa_generator), .tp_flags = Py_TPFLAGS_DEFAULT,
                                .tp_new = generator_make, .tp_dealloc = generator_dealloc, .tp_methods = generator_methods, .tp_getset = generator_attributes,
@@ -192,9 +234,27 @@ static PyObject *device_properties(PyObject *self, PyObject *device)
     (void)self;
     if (!device_arg(device, "get_device_properties", &d)) return NULL;
     if (!fai_device_resolve(&d, "get_device_properties") || !fa_device_get_properties(d, &p)) return fapy_raise();
-    return Py_BuildValue("{s:s,s:K,s:i,s:i,s:i,s:i,s:i,s:O,s:s}", "name", p.name, "total_memory", (unsigned long long)p.total_memory, "multi_processor_count",
+    char uuid[40];
+    fa_device_uuid_text(&p, uuid, sizeof uuid);
+    return Py_BuildValue("{s:s,s:K,s:i,s:i,s:i,s:i,s:i,s:O,s:s,s:i,s:i,s:K,s:K,s:K,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s}", "name", p.name, "total_memory", (unsigned long long)p.total_memory, "multi_processor_count",
                          p.multiprocessors, "max_threads_per_multi_processor", p.threads_per_multiprocessor, "warp_size", p.warp_size, "major", p.major,
-                         "minor", p.minor, "simulated", p.simulated ? Py_True : Py_False, "driver", p.driver);
+                         "minor", p.minor, "simulated", p.simulated ? Py_True : Py_False, "driver", p.driver, "max_threads_per_block", p.threads_per_block,
+                         "regs_per_multiprocessor", p.registers_per_multiprocessor, "L2_cache_size", (unsigned long long)p.l2_cache,
+                         "shared_memory_per_block", (unsigned long long)p.shared_memory_per_block, "shared_memory_per_multiprocessor",
+                         (unsigned long long)p.shared_memory_per_multiprocessor, "clock_rate", p.clock_rate, "memory_clock_rate", p.memory_clock_rate,
+                         "memory_bus_width", p.memory_bus_width, "pci_domain_id", p.pci_domain, "pci_bus_id", p.pci_bus, "pci_device_id",
+                         p.pci_device, "is_integrated", p.integrated, "is_multi_gpu_board", p.multi_board, "uuid", uuid);
+}
+
+/* (utilization, memory utilization, temperature, power, clock) */
+static PyObject *device_sensors(PyObject *self, PyObject *device)
+{
+    fa_device d;
+    fa_device_sensors s;
+    (void)self;
+    if (!device_arg(device, "get_sensors", &d)) return NULL;
+    if (!fa_device_get_sensors(d, &s)) return fapy_raise();
+    return Py_BuildValue("(iiiii)", s.utilization, s.memory_utilization, s.temperature, s.power, s.clock);
 }
 
 static PyObject *current_device(PyObject *self, PyObject *type)
@@ -326,6 +386,7 @@ PyMethodDef fapy_system_functions[] = {
     {"_device_is_available", device_is_there, METH_O, NULL},
     {"_accelerator", accelerator, METH_NOARGS, NULL},
     {"_device_properties", device_properties, METH_O, NULL},
+    {"_device_sensors", device_sensors, METH_O, NULL},
     {"_current_device", current_device, METH_O, NULL},
     {"_set_device", set_current_device, METH_O, NULL},
     {"_synchronize", synchronize, METH_O, NULL},

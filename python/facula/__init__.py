@@ -219,8 +219,8 @@ def logspace(start, end, steps, base=10.0, **options):
     return pow(base, linspace(start, end, steps, **options))
 
 
-def set_default_tensor_type(t):
-    """set_default_tensor_type(t)
+def set_default_tensor_type(t, /):
+    """set_default_tensor_type(t, /)
 
     The old way to set the default dtype and device.
 
@@ -284,7 +284,7 @@ def set_float32_matmul_precision(precision):
     _matmul_precision = precision
 
 
-_deterministic = False
+_deterministic = _warn_only = False
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
@@ -294,8 +294,8 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
 
     >>> torch.use_deterministic_algorithms(False)
     """
-    global _deterministic
-    _deterministic = mode
+    global _deterministic, _warn_only
+    _deterministic, _warn_only = mode, warn_only
 
 
 def are_deterministic_algorithms_enabled():
@@ -307,6 +307,45 @@ def are_deterministic_algorithms_enabled():
     False
     """
     return _deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    """is_deterministic_algorithms_warn_only_enabled() -> bool
+
+    The warn_only that use_deterministic_algorithms was given.
+
+    >>> torch.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
+    return _warn_only
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """set_deterministic_debug_mode(debug_mode)
+
+    use_deterministic_algorithms by a word or a number: "default" (0), "warn" (1) or "error" (2).
+
+    >>> torch.set_deterministic_debug_mode('default')
+    """
+    words = {"default": 0, "warn": 1, "error": 2}
+    if not isinstance(debug_mode, (_builtins.int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    number = words.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if number not in (0, 1, 2):
+        raise RuntimeError("invalid value of debug_mode, expected " + ("one of `default`, `warn`, `error`, but got " if isinstance(debug_mode, str) else
+                                                                       "0, 1, or 2, but got ") + f"{debug_mode}")
+    use_deterministic_algorithms(number > 0, warn_only=number == 1)
+
+
+def get_deterministic_debug_mode():
+    """get_deterministic_debug_mode() -> int
+
+    0, 1 or 2, as set_deterministic_debug_mode takes it.
+
+    >>> torch.get_deterministic_debug_mode()
+    0
+    """
+    return (1 if _warn_only else 2) if _deterministic else 0
 
 
 def get_num_interop_threads():
@@ -363,6 +402,8 @@ def get_device_module(device=None):
     kind = (_C._accelerator() or _C.device("cpu")).type if device is None else _C.device(device).type
     return import_module(f"{__name__}.{kind}")
 
+
+default_generator = _C._default_generator(None)
 
 from ._streams import Event, Stream
 from . import accelerator, amp, autograd, backends, cpu, cuda, mps, npu, opencl, testing, version, xpu

@@ -4,17 +4,48 @@ from ._C import device as _device
 from . import _memory, _streams
 
 
+class Uuid(str):
+    """The number that names a device among all, as text; bytes: as 16 numbers."""
+
+    @property
+    def bytes(self):
+        """The 16 numbers."""
+        return list(bytes.fromhex(self.replace("-", "")))
+
+
 class Properties:
-    """What is known of a device."""
+    """What is known of a device. Sizes are in bytes, rates in kHz, memory_bus_width in bits; 0 where the driver does not tell."""
 
     def __init__(self, kind, facts):
         self.__dict__.update(facts)
         self._kind = kind
-        self.is_integrated = self.is_multi_gpu_board = 0
+        self.uuid = Uuid(self.uuid)
+        self.gcnArchName = self.name  # of AMD's devices the architecture
 
     def __repr__(self):
         return (f"_{self._kind.capitalize()}DeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
-                f"total_memory={self.total_memory // 1048576}MB, multi_processor_count={self.multi_processor_count})")
+                f"total_memory={self.total_memory >> 20}MB, multi_processor_count={self.multi_processor_count}, uuid={self.uuid}, "
+                f"pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, pci_domain_id={self.pci_domain_id}, "
+                f"L2_cache_size={self.L2_cache_size >> 20}MB)")
+
+
+class DefaultGenerators:
+    """The default generators of all devices of a kind, by index; empty where there is none."""
+
+    def __init__(self, generators):
+        self._generators = generators
+
+    def __getitem__(self, index):
+        return tuple(self._generators())[index]
+
+    def __len__(self):
+        return len(self._generators())
+
+    def __iter__(self):
+        return iter(self._generators())
+
+    def __repr__(self):
+        return repr(tuple(self._generators()))
 
 
 def make(kind):
@@ -241,6 +272,72 @@ def make(kind):
         for generator, state in zip(generators(), new_states):
             generator.set_state(state)
 
+    def seed_all():
+        """Seeds the random numbers of all devices of this kind from the system's randomness: the same for each.
+
+        >>> torch.cuda.seed_all()
+        >>> len({g.initial_seed() for g in torch.cuda.default_generators})
+        1
+        """
+        for number, generator in enumerate(generators()):
+            chosen = generator.seed() if number == 0 else generator.manual_seed(chosen).initial_seed()
+
+    def utilization(device=None):
+        """Per cent of the last fraction of a second in which a kernel ran on the device.
+
+        >>> 0 <= torch.cuda.utilization() <= 100
+        True
+        """
+        return _C._device_sensors(where(device))[0]
+
+    def memory_usage(device=None):
+        """Per cent of the last fraction of a second in which the device's memory was read or written.
+
+        >>> 0 <= torch.cuda.memory_usage() <= 100
+        True
+        """
+        return _C._device_sensors(where(device))[1]
+
+    def temperature(device=None):
+        """How hot the device is, in degrees Celsius.
+
+        >>> torch.cuda.temperature() < 100
+        True
+        """
+        return _C._device_sensors(where(device))[2]
+
+    def power_draw(device=None):
+        """What the device draws, in milliwatts.
+
+        >>> torch.cuda.power_draw() > 0
+        True
+        """
+        return _C._device_sensors(where(device))[3]
+
+    def clock_rate(device=None):
+        """How fast the device's multiprocessors run, in MHz.
+
+        >>> torch.cuda.clock_rate() > 0
+        True
+        """
+        return _C._device_sensors(where(device))[4]
+
+    def is_bf16_supported(including_emulation=True):
+        """Whether bfloat16 can be used there: wherever there is a device.
+
+        >>> torch.cuda.is_bf16_supported()
+        True
+        """
+        return is_available()
+
+    def is_tf32_supported():
+        """Whether float32 products may be computed with fewer digits there: no, Facula does not.
+
+        >>> torch.cuda.is_tf32_supported()
+        False
+        """
+        return False
+
     def can_device_access_peer(device, peer_device):
         """Whether copies between two devices need not go through the host: not here.
 
@@ -249,6 +346,7 @@ def make(kind):
         """
         return False
 
+    default_generators = DefaultGenerators(generators)
     names = dict(locals())
     for hidden in ("kind", "where", "generators"):
         names.pop(hidden, None)

@@ -35,6 +35,17 @@ def _segments(index, blocks):
     return found
 
 
+class Uncached:
+    """Within it, memory that tensors give back goes back to the driver at once."""
+
+    def __enter__(self):
+        self._before = _C._cache_devices(False)
+
+    def __exit__(self, *error):
+        _C._cache_devices(self._before)
+        return False
+
+
 def make(kind, where):
     """The functions for devices of a kind ("cuda"), as a dict of names; where(device) gives a device of that kind."""
 
@@ -288,6 +299,22 @@ def make(kind, where):
         index = raw[mem_ptr] if mem_ptr in raw else _C._current_device(_C.device(kind))
         _C._memory_free(_C.device(kind, index), mem_ptr)
         raw.pop(mem_ptr, None)
+
+    def caching_allocator_enable(value=True):
+        """Whether memory that tensors give back is kept for the next ones; False: it goes back to the driver, each time.
+
+        >>> torch.cuda.caching_allocator_enable(True)
+        """
+        _C._cache_devices(bool(value))
+
+    def caching_allocator_disabled():
+        """`with caching_allocator_disabled():` memory that tensors give back goes back to the driver at once.
+
+        >>> with torch.cuda.caching_allocator_disabled():
+        ...     x = torch.ones(1000, device='cuda')
+        ...     del x
+        """
+        return Uncached()
 
     def get_allocator_backend():
         """The name of the allocator: "native".

@@ -37,6 +37,46 @@ STATUS = {
     "nested": "Nested tensors are not planned; nn.utils.rnn has padding and packing.",
 }
 
+# Of what PyTorch names about devices, what is not there: names, and why. tests/python/test_names.py goes over all of them.
+_GRAPHS = "Graphs of work and pools of memory of their own are planned; they are not there yet."
+_STORAGE = "Typed storages, deprecated in PyTorch, are not planned: tensors have untyped_storage()."
+_ALLOCATOR = "Allocators of other libraries are not planned: all memory of a device comes from Facula's."
+_TUNED = "Facula chooses its kernels itself; there is nothing to tune by hand."
+_OWN = "It belongs to the insides of PyTorch's own attention, and is not planned: scaled_dot_product_attention has one implementation."
+_SWITCH = "It belongs to PyTorch's insides; what users need of it is there under other names."
+_DEVICES = [
+    (_GRAPHS, """accelerator.Graph cuda.CUDAGraph cuda.MemPool cuda.graph cuda.graph_pool_handle cuda.graphs cuda.is_current_stream_capturing
+        cuda.make_graphed_callables cuda.use_mem_pool cuda.memory.MemPool cuda.memory.use_mem_pool Stream.is_capturing cuda.Stream.is_capturing
+        cuda.ExternalStream.is_capturing xpu.MemPool xpu.XPUGraph xpu.graph xpu.graph_pool_handle xpu.graphs xpu.is_current_stream_capturing
+        xpu.make_graphed_callables xpu.use_mem_pool xpu.memory.MemPool xpu.memory.use_mem_pool Generator.graphsafe_get_state
+        Generator.graphsafe_set_state cuda.get_sync_debug_mode cuda.set_sync_debug_mode"""),
+    (_STORAGE, " ".join(f"cuda.{t}Storage" for t in "BFloat16 Bool Byte Char ComplexDouble ComplexFloat Double Float Half Int Long Short".split())),
+    (_ALLOCATOR, """cuda.CUDAPluggableAllocator cuda.change_current_allocator cuda.memory.CUDAPluggableAllocator
+        cuda.memory.change_current_allocator xpu.XPUPluggableAllocator xpu.change_current_allocator xpu.memory.XPUPluggableAllocator
+        xpu.memory.change_current_allocator"""),
+    (_TUNED, "cuda.tunable backends.cuda.cuFFTPlanCache backends.cuda.cuFFTPlanCacheManager backends.cuda.cufft_plan_cache"),
+    (_OWN, """backends.cuda.SDPAParams backends.cuda.can_use_cudnn_attention backends.cuda.can_use_efficient_attention
+        backends.cuda.can_use_flash_attention"""),
+    (_SWITCH, """amp.autocast_mode.autocast_decorator amp.grad_scaler.OptState backends.cuda.cuBLASModule backends.cuda.cuFFTPlanCacheAttrContextProp backends.cudnn.CUDNN_TENSOR_DTYPES
+        backends.mkldnn.VERBOSE_OFF backends.mkldnn.VERBOSE_ON backends.mkldnn.VERBOSE_ON_CREATION backends.mkldnn.verbose backends.mkl.verbose
+        backends.mkl.VERBOSE_OFF backends.mkl.VERBOSE_ON"""),
+    ("Code for devices is not written in strings: docs/add-an-operator.md tells how an operator is added.",
+     "cuda.jiterator mps.compile_shader mps.load_metallib"),
+    ("Reading files into a device's memory without the host is not planned.", "cuda.gds"),
+    ("Parts of a device for parts of a program are not planned.", "cuda.green_contexts cuda.GreenContext"),
+    ("Devices of the type mtia are Meta's own and can't be had; any other kind of device comes as a plug-in (docs/backend.md).", "mtia"),
+    (PLANNED, "cuda.sparse"),
+    ("Facula's draws take a lock in every generator, so there is no other kind.", "random.thread_safe_generator"),
+    ("Facula has no kernels that are written in Python.", "backends.python_native"),
+    ("Libraries that Facula does not use have no switches.", "backends.miopen backends.kleidiai backends.cusparselt backends.nnpack"),
+]
+STATUS.update((name, said) for said, names in _DEVICES for name in names.split())
+
+
+def absent():
+    """The names of the table of devices."""
+    return [name for _, names in _DEVICES for name in names.split()]
+
 # Packages that stand on PyTorch's own insides or bring its data: (what it is, what to do).
 NEIGHBOURS = {
     "torchvision": "torchvision is not part of Facula and is not installed here; data/digits.csv.gz comes with Facula, "

@@ -22,6 +22,7 @@ class Stream:
     """
 
     _kind = None
+    device, stream_id = None, 0  # of each one: its device and its number there
 
     def __init__(self, device=None, *, priority=0):
         self._set(_C._stream("new", _device(_kind_there()) if device is None else _device(device), priority))
@@ -209,11 +210,16 @@ def make(kind, where):
         [1.0, 1.0]
         """
 
-        def __init__(self, device=None, priority=0, **ignored):
+        def __init__(self, device=None, priority=0, **kwargs):
             self._set(_C._stream("new", where(device), priority))
 
         def _event(self):
             return Event()
+
+        @staticmethod
+        def priority_range():
+            """(lowest, highest): the priorities that are told apart."""
+            return 0, -1
 
         def __repr__(self):
             return f"<torch.{kind}.Stream device={self.device} {kind}_stream={self.native_handle:#x}>"
@@ -232,7 +238,7 @@ def make(kind, where):
         True
         """
 
-        def __init__(self, stream_ptr, device=None, **ignored):
+        def __init__(self, stream_ptr, device=None, **kwargs):
             self._set(_C._stream("external", where(device), 0, stream_ptr))
 
     class Event(base_event):
@@ -252,8 +258,14 @@ def make(kind, where):
         def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
             super().__init__(_device(kind), enable_timing=enable_timing)
 
+        def _address(self):
+            """The address of the event, 0 before it is recorded."""
+            return self.event_id
+
         def __repr__(self):
             return f"<torch.{kind}.Event {self.event_id:#x}>" if self._event.device else f"<torch.{kind}.Event uninitialized>"
+
+    setattr(Event, f"{kind}_event", property(Event._address))
 
     class StreamContext(Context):
         """StreamContext(stream)

@@ -2,6 +2,7 @@
 import contextlib
 
 import facula as torch
+from . import _missing
 
 __all__ = ["set_rng_state", "get_rng_state", "manual_seed", "seed", "initial_seed", "fork_rng"]
 
@@ -88,3 +89,6 @@ def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="device
         torch.set_rng_state(cpu)
         for device, state in zip(devices, states):
             torch.cuda.set_rng_state(state, device)
+
+
+__getattr__ = _missing.attribute_of(__name__)

@@ -342,6 +342,10 @@ static void join_neighbours(fai_dev *dev, fai_block *block) {
     put_free(dev, block);
 }
 
+static atomic_bool caching = true;
+
+bool fa_memory_caching(bool on) { return atomic_exchange(&caching, on); }
+
 static void free_block(fai_dev *dev, fai_block *block) {
     if (block->after) block->after->before = block->before;
     if (block->before) block->before->after = block->after;
@@ -354,7 +358,7 @@ static void free_block(fai_dev *dev, fai_block *block) {
         fai_count_active(dev, block, false);
         join_neighbours(dev, block);
     }
-    if (FAI_UNLIKELY(!fai_caches_on())) {
+    if (FAI_UNLIKELY(!fai_caches_on() || !atomic_load_explicit(&caching, memory_order_relaxed))) {
         release_unused_locked(dev);
         drop_spare_descriptions(dev);
     }

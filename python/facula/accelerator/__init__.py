@@ -1,5 +1,5 @@
 """Whichever accelerator is there: cuda, xpu, mps, ..."""
-from .. import _C
+from .. import _C, _missing
 from .._device_module import make as _make
 
 __all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "empty_host_cache",
@@ -62,7 +62,28 @@ def set_device_index(device, /):
     _module()["set_device"](device)
 
 
-current_device_idx, set_device_idx = current_device_index, set_device_index
+def current_device_idx():
+    """The old name of current_device_index.
+
+    >>> torch.accelerator.current_device_idx() == torch.accelerator.current_device_index()
+    True
+    """
+    _renamed("current_device_index")
+    return current_device_index()
+
+
+def set_device_idx(device, /):
+    """The old name of set_device_index.
+
+    >>> torch.accelerator.set_device_idx(0)
+    """
+    _renamed("set_device_index")
+    set_device_index(device)
+
+
+def _renamed(name):
+    import warnings
+    warnings.warn(f"Use `{name}` instead.", FutureWarning, stacklevel=3)
 
 
 class device_index:
@@ -215,3 +236,6 @@ def get_device_capability(device=None, /):
     True
     """
     return {"supported_dtypes": {_C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.bfloat16, _C.float32, _C.float64}}
+
+
+__getattr__ = _missing.attribute_of(__name__)

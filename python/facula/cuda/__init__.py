@@ -7,16 +7,7 @@ from .. import _types
 
 globals().update(_make("cuda"))
 globals().update(_types.old_types(f"{_C._names}.cuda", "cuda"))
-CudaError = AcceleratorError
-
-
-def is_bf16_supported(including_emulation=True):
-    """Whether bfloat16 can be used there: wherever there is a device.
-
-    >>> torch.cuda.is_bf16_supported()
-    True
-    """
-    return is_available()
+has_half, has_magma = True, False
 
 
 def ipc_collect():
@@ -24,6 +15,7 @@ def ipc_collect():
 
     >>> torch.cuda.ipc_collect()
     """
+    init()
 
 
 def get_arch_list():
@@ -33,6 +25,87 @@ def get_arch_list():
     True
     """
     return ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
+
+
+def get_gencode_flags():
+    """get_arch_list as flags of NVIDIA's compiler.
+
+    >>> torch.cuda.get_gencode_flags().split()[:2]
+    ['-gencode', 'compute=compute_75,code=sm_75']
+    """
+    return " ".join(f"-gencode compute=compute_{a[3:]},code={a}" for a in get_arch_list())
+
+
+class CudaError(RuntimeError):
+    """CudaError(code): an error of the CUDA runtime, by its number.
+
+    >>> str(torch.cuda.CudaError(2))
+    'out of memory (2)'
+    """
+
+    def __init__(self, code):
+        from ._runtime import cudaGetErrorString
+        super().__init__(f"{cudaGetErrorString(code)} ({code})")
+
+
+class DeferredCudaCallError(Exception):
+    """In PyTorch: a call that waited for the first use of a device failed. Facula puts no calls off, so it is never raised.
+
+    >>> issubclass(torch.cuda.DeferredCudaCallError, Exception)
+    True
+    """
+
+
+class cudaStatus:
+    """Numbers of the CUDA runtime's errors; cudart().cudaError has more.
+
+    >>> torch.cuda.cudaStatus.SUCCESS
+    0
+    """
+
+    SUCCESS: int = 0
+    ERROR_NOT_READY: int = 34
+
+
+def check_error(res):
+    """Raises CudaError for the number of an error; 0 is none.
+
+    >>> torch.cuda.check_error(0)
+    """
+    if res != cudaStatus.SUCCESS:
+        raise CudaError(res)
+
+
+def cudart():
+    """A few functions of the CUDA runtime: cudaMemGetInfo, cudaGetErrorString, cudaProfilerStart, and cudaError, its errors by name.
+
+    >>> free, total = torch.cuda.cudart().cudaMemGetInfo(0)
+    >>> free <= total
+    True
+    """
+    init()
+    from . import _runtime
+    return _runtime
+
+
+def current_blas_handle():
+    """The handle of cuBLAS: a NotImplementedError.
+
+    >>> torch.cuda.current_blas_handle()
+    NotImplementedError: current_blas_handle(): matrix products do not go through cuBLAS handles that others could use
+    """
+    init()
+    raise NotImplementedError("current_blas_handle(): matrix products do not go through cuBLAS handles that others could use")
+
+
+def current_solver_handle():
+    """The handle of cuSOLVER: a NotImplementedError.
+
+    >>> torch.cuda.current_solver_handle()
+    NotImplementedError: current_solver_handle(): linear algebra is LAPACK's, on the host; cuSOLVER is not used
+    """
+    init()
+    raise NotImplementedError("current_solver_handle(): linear algebra is LAPACK's, on the host; cuSOLVER is not used")
 
 
 def get_device_module():
@@ -46,3 +119,6 @@ def get_device_module():
 
 
 from . import amp, memory
+from .. import _missing
+
+__getattr__ = _missing.attribute_of(__name__, ("comm", "nccl", "nvtx", "profiler", "random", "streams"))

@@ -104,14 +104,34 @@ int fai_cuda_enter(int device) {
     return code == CUDA_SUCCESS ? 0 : fai_cuda_failed(code, "opening device %d", device);
 }
 
-static int attribute(int device, int which) {
+int fai_cuda_attribute(int device, int which) {
     int value = 0;
     return fai_cuda.device_attribute(&value, which, handles[device]) == CUDA_SUCCESS ? value : 0;
 }
 
 void fai_cuda_capability(int device, int *major, int *minor) {
-    *major = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-    *minor = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    *major = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    *minor = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+}
+
+/* What a driver need not know. */
+static void more_properties(int device, fa_device_properties *out) {
+    CUuuid uuid;
+    out->threads_per_block = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    out->registers_per_multiprocessor = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+    out->l2_cache = (uint64_t)fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+    out->shared_memory_per_block = (uint64_t)fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    out->shared_memory_per_multiprocessor =
+        (uint64_t)fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+    out->clock_rate = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+    out->memory_clock_rate = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+    out->memory_bus_width = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+    out->pci_domain = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
+    out->pci_bus = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+    out->pci_device = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
+    out->integrated = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0;
+    out->multi_board = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD) != 0;
+    if (fai_cuda.device_uuid(&uuid, handles[device]) == CUDA_SUCCESS) memcpy(out->uuid, uuid.bytes, sizeof out->uuid);
 }
 
 static int properties(int device, fa_device_properties *out) {
@@ -125,10 +145,11 @@ static int properties(int device, fa_device_properties *out) {
     if (code == CUDA_SUCCESS) code = fai_cuda.driver_version(&version);
     if (code != CUDA_SUCCESS) return fai_cuda_failed(code, "asking for the properties of device %d", device);
     out->total_memory = bytes;
-    out->multiprocessors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    out->threads_per_multiprocessor = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
-    out->warp_size = attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+    out->multiprocessors = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    out->threads_per_multiprocessor = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+    out->warp_size = fai_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
     fai_cuda_capability(device, &out->major, &out->minor);
+    more_properties(device, out);
     out->has_float64 = true;
     out->simulated = fai_cuda_sim.error_text != NULL;
     if (out->simulated)
@@ -350,6 +371,7 @@ const fa_backend *fai_backend_cuda(void) {
         .host_allocate = host_allocate,
         .host_release = host_release,
         .library = &fai_cuda_library,
+        .sensors = fai_cuda_sensors,
     };
     return &backend;
 }

@@ -15,7 +15,7 @@ const fa_backend *fai_backend_cuda(void);
 const char *fai_cuda_simulated_type(int device);
 
 /* ---- library.c: finding and opening the libraries. False and a reason in why; one that begins with '!' as fa_backend.open says. ---- */
-enum { FAI_CUDA_DRIVER, FAI_CUDA_NVRTC, FAI_CUDA_CUBLASLT, FAI_CUDA_CUDNN };
+enum { FAI_CUDA_DRIVER, FAI_CUDA_NVRTC, FAI_CUDA_CUBLASLT, FAI_CUDA_CUDNN, FAI_CUDA_NVML };
 enum { FAI_CUDA_OLDEST = 12000 }; /* the oldest driver that serves, as cuDriverGetVersion counts: CUDA 12.0 */
 typedef struct fai_cuda_symbol {
     const char *name;
@@ -27,14 +27,21 @@ const char *fai_cuda_resolve(void *library, const fai_cuda_symbol *symbols, size
 extern fai_cuda_driver fai_cuda;
 extern fai_cuda_simulator fai_cuda_sim; /* both NULL without the simulator */
 extern fai_nvrtc fai_cuda_nvrtc;
+extern fai_nvml fai_cuda_nvml;
 bool fai_cuda_load_driver(char *why, size_t n);
 bool fai_cuda_load_nvrtc(char *why, size_t n); /* again and again if it was not there: the user may install it meanwhile */
+
+bool fai_cuda_load_nvml(char *why, size_t n);
+
+/* ---- sensors.c ---- */
+int fai_cuda_sensors(int device, fa_device_sensors *out);
 
 /* ---- cuda.c ---- */
 int fai_cuda_failed(CUresult error, const char *format, ...) FA_PRINTF(2, 3); /* keeps the text, returns the FA_BACKEND_ code */
 int fai_cuda_refused(const char *format, ...) FA_PRINTF(1, 2); /* the same for errors that the driver did not see */
 int fai_cuda_enter(int device);                                /* makes its context current; 0 or an error */
 void fai_cuda_capability(int device, int *major, int *minor);
+int fai_cuda_attribute(int device, int which);                 /* of CUdevice_attribute; 0 where the driver has none */
 
 bool fai_cuda_is_lost(void);                                   /* whether the thread's context is dead */
 

@@ -10,6 +10,7 @@
 typedef int CUresult;
 typedef int CUdevice;
 typedef int CUdevice_attribute;
+typedef struct CUuuid_st { char bytes[16]; } CUuuid;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
@@ -41,11 +42,23 @@ enum {
 
 enum { /* CUdevice_attribute */
        CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
+       CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
        CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
+       CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,
        CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+       CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
+       CU_DEVICE_ATTRIBUTE_PCI_BUS_ID = 33,
+       CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID = 34,
+       CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE = 36,
+       CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 37,
+       CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
        CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
+       CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID = 50,
        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-       CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+       CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+       CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
+       CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR = 82,
+       CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD = 84
 };
 
 enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DEFAULT = 0, CU_MEMHOSTALLOC_PORTABLE = 1 };
@@ -66,6 +79,16 @@ typedef struct fai_nvrtc {
 #define FAI_NVRTC(result, member, symbol, args) result(*member) args;
 #include "libraries.def"
 } fai_nvrtc;
+
+/* NVIDIA's management library: what a device's sensors say. */
+typedef int nvmlReturn_t;
+typedef struct nvmlDevice_st *nvmlDevice_t;
+typedef struct nvmlUtilization_t { unsigned gpu, memory; } nvmlUtilization_t; /* per cent */
+enum { NVML_SUCCESS = 0, NVML_ERROR_INVALID_ARGUMENT = 2, NVML_TEMPERATURE_GPU = 0, NVML_CLOCK_SM = 1 };
+typedef struct fai_nvml {
+#define FAI_NVML(result, member, symbol, args) result(*member) args;
+#include "libraries.def"
+} fai_nvml;
 
 /* What the simulator exports beside them; absent from a real driver. */
 typedef struct fai_cuda_simulator {

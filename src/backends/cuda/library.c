@@ -14,6 +14,7 @@
 fai_cuda_driver fai_cuda;
 fai_cuda_simulator fai_cuda_sim;
 fai_nvrtc fai_cuda_nvrtc;
+fai_nvml fai_cuda_nvml;
 
 static void *simulator;    /* the handle of libfacula_sim.so, when that is what was opened */
 static int driver_version; /* 13000; 0: there is no driver */
@@ -25,6 +26,10 @@ static const fai_cuda_symbol driver_symbols[] = {
 };
 static const fai_cuda_symbol nvrtc_symbols[] = {
 #define FAI_NVRTC(result, member, symbol, args) {#symbol, offsetof(fai_nvrtc, member)},
+#include "libraries.def"
+};
+static const fai_cuda_symbol nvml_symbols[] = {
+#define FAI_NVML(result, member, symbol, args) {#symbol, offsetof(fai_nvml, member)},
 #include "libraries.def"
 };
 static const fai_cuda_symbol simulator_symbols[] = {
@@ -105,7 +110,7 @@ static void *open_file(const char *name) {
 
 void *fai_cuda_open(int library) {
     if (simulator) {
-        static const char *const names[] = {"driver", "nvrtc", "cublaslt", "cudnn"};
+        static const char *const names[] = {"driver", "nvrtc", "cublaslt", "cudnn", "nvml"};
         return fai_cuda_sim.has(names[library]) ? simulator : NULL;
     }
     /* Those of the driver's own CUDA first: what a newer one makes or needs may be beyond it. */
@@ -187,4 +192,16 @@ bool fai_cuda_load_nvrtc(char *why, size_t n) {
     const char *missing = fai_cuda_resolve(library, nvrtc_symbols, COUNT(nvrtc_symbols), &fai_cuda_nvrtc);
     if (missing) snprintf(why, n, "NVRTC, CUDA's run-time compiler, has no function %s: it is too old, install that of CUDA 12 or 13", missing);
     return !missing;
+}
+
+/* ---- NVML ---- */
+
+bool fai_cuda_load_nvml(char *why, size_t n) {
+    if (fai_cuda_nvml.init) return true;
+    void *library = fai_cuda_open(FAI_CUDA_NVML);
+    const char *missing = library ? fai_cuda_resolve(library, nvml_symbols, COUNT(nvml_symbols), &fai_cuda_nvml) : NULL;
+    if (library && !missing) return true;
+    snprintf(why, n, "NVML, NVIDIA's management library, can't be used: libnvidia-ml.so.1, which comes with the driver, %s%s",
+             missing ? "has no function " : "was not found", missing ? missing : "");
+    return false;
 }

@@ -1,7 +1,7 @@
 /* What the environment says, the faults that tests inject, and what they may count.
  *
  *   FACULA_SIM=cuda:2 or cuda:2,xpu:1    devices, in this order
- *   CUDA_VISIBLE_DEVICES=1,0             which of the cuda ones are seen, as the real driver reads it
+ *   CUDA_VISIBLE_DEVICES=1,0             which of the cuda ones are seen, as the real driver reads it; GPU-<uuid> too
  *   FACULA_SIM_MEMORY=256MiB             bytes of each device (KiB, MiB, GiB or plain bytes; 1 GiB if not given)
  *   FACULA_SIM_MODE=lazy|eager           lazy (the default): work runs only when something waits for it
  *   FACULA_SIM_SEED=7                    which stream goes first; 0 (the default): nothing runs earlier than it must
@@ -43,7 +43,7 @@ uint64_t sim_draw(uint64_t *state) { /* splitmix64 */
 /* ---- faults ---- */
 
 enum { MAX_FAULTS = 64 };
-static const char *const fault_names[SIM_FAULT_KINDS] = {"alloc", "launch", "late", "copy", "lost", "build", "flip", "hang", "driver", "nvrtc"};
+static const char *const fault_names[SIM_FAULT_KINDS] = {"alloc", "launch", "late", "copy", "lost", "build", "flip", "hang", "driver", "nvrtc", "nvml"};
 typedef struct fault {
     sim_fault kind;
     int n;
@@ -72,11 +72,18 @@ static bool is_set(sim_fault kind, int *n) {
     return found;
 }
 
+int sim_nvml_fault(void) {
+    int which = 0;
+    if (sim_open() == CUDA_SUCCESS) is_set(SIM_FAULT_NVML, &which);
+    return which;
+}
+
 int facula_sim_has(const char *library) {
     const char *list = getenv("FACULA_SIM_LIBRARIES");
     const size_t n = strlen(library);
     int unused;
     if (!strcmp(library, "nvrtc")) return sim_open() != CUDA_SUCCESS || !is_set(SIM_FAULT_NVRTC, &unused);
+    if (!strcmp(library, "nvml")) return sim_nvml_fault() != 1;
     for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
         if (strcspn(at, ",") == n && !strncmp(at, library, n)) return 1;
     return 0;
@@ -225,6 +232,7 @@ static bool parse_devices(const char *spec) {
         if (count < 1 || count > SIM_DEVICES - sim.ndevices || (*end && *end != ',') || (*end && !end[1])) return false;
         for (long i = 0; i < count; i++) {
             sim_device *d = &sim.device[sim.ndevices++];
+            d->physical = sim.ndevices - 1;
             memcpy(d->type, at, n);
             d->type[n] = 0;
         }
@@ -233,21 +241,48 @@ static bool parse_devices(const char *spec) {
     return sim.ndevices > 0;
 }
 
-/* Keeps the cuda devices that the list names, in its order, up to the first number that is not one of theirs. */
+/* Which of the n cuda devices an entry of CUDA_VISIBLE_DEVICES names: by number, or by "GPU-" and how its uuid begins; -1: none, or more than
+ * one. *end: what follows the entry. */
+static int named_device(const char *entry, const int place[], int n, const char **end) {
+    *end = entry + strcspn(entry, ",");
+    if (isdigit((unsigned char)*entry)) {
+        long k = strtol(entry, NULL, 10);
+        return k < n ? (int)k : -1;
+    }
+    size_t length = (size_t)(*end - entry);
+    int found = -1;
+    for (int i = 0; i < n && length > 4; i++) {
+        CUuuid uuid;
+        char name[48] = "GPU-";
+        sim_uuid(&uuid, sim.device[place[i]].physical);
+        for (int k = 0, at = 4; k < 16; k++)
+            at += snprintf(name + at, sizeof name - (size_t)at, "%s%02x", k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "",
+                           (unsigned char)uuid.bytes[k]);
+        if (length >= sizeof name || strncmp(name, entry, length)) continue;
+        if (found >= 0) return -1;
+        found = i;
+    }
+    return found;
+}
+
+/* Keeps the cuda devices that the list names, in its order, up to the first entry that is none of them. One that is named twice hides
+ * all: so do NVIDIA's driver and PyTorch. */
 static void hide_devices(const char *visible) {
     sim_device kept[SIM_DEVICES];
     bool taken[SIM_DEVICES] = {false};
     int place[SIM_DEVICES], ncuda = 0, n = 0;
     for (int i = 0; i < sim.ndevices; i++)
         if (!strcmp(sim.device[i].type, "cuda")) place[ncuda++] = i;
-    while (ncuda && isdigit((unsigned char)*visible)) {
-        char *end;
-        long k = strtol(visible, &end, 10);
-        if (k >= ncuda || taken[k]) break;
+    while (*visible) {
+        const int k = named_device(visible, place, ncuda, &visible);
+        if (k < 0) break;
+        if (taken[k]) {
+            n = 0;
+            break;
+        }
         taken[k] = true;
         kept[n++] = sim.device[place[k]];
-        if (*end != ',') break;
-        visible = end + 1;
+        visible += *visible == ',';
     }
     for (int i = 0; i < sim.ndevices; i++)
         if (strcmp(sim.device[i].type, "cuda")) kept[n++] = sim.device[i];
@@ -281,7 +316,7 @@ static CUresult read_environment(void) {
     if (wrong && !parse_faults(wrong, faults, &nfaults))
         return sim_fail(CUDA_ERROR_INVALID_VALUE,
                         "FACULA_SIM_FAULTS='%s' is not understood: write kinds (alloc, launch, late, copy, lost, build, "
-                        "flip, hang, driver, nvrtc) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)",
+                        "flip, hang, driver, nvrtc, nvml) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)",
                         wrong);
     sim.eager = mode && !strcmp(mode, "eager");
     if (visible) hide_devices(visible);

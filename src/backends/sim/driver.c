@@ -83,7 +83,7 @@ SIM_API CUresult cuDeviceGetCount(int *count) {
     return ready();
 }
 
-static CUresult check_device(CUdevice device) {
+CUresult sim_check_device(CUdevice device) {
     CUresult bad = ready();
     if (bad) return bad;
     if (device >= 0 && device < sim.ndevices) return CUDA_SUCCESS;
@@ -92,38 +92,23 @@ static CUresult check_device(CUdevice device) {
 
 SIM_API CUresult cuDeviceGet(CUdevice *device, int ordinal) {
     *device = ordinal;
-    return check_device(ordinal);
+    return sim_check_device(ordinal);
 }
 
 SIM_API CUresult cuDeviceGetName(char *name, int room, CUdevice device) {
-    CUresult bad = check_device(device);
+    CUresult bad = sim_check_device(device);
     if (!bad) snprintf(name, (size_t)room, "Facula simulated GPU %d", sim.device[device].index);
     return bad;
 }
 
 SIM_API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
-    CUresult bad = check_device(device);
+    CUresult bad = sim_check_device(device);
     if (!bad) *bytes = sim.device[device].limit;
     return bad;
 }
 
-SIM_API CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
-    CUresult bad = check_device(device);
-    if (bad) return bad;
-    switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = SIM_THREADS; break;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = SIM_WARP; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = SIM_MULTIPROCESSORS; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = SIM_THREADS; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = SIM_MAJOR; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = SIM_MINOR; break;
-    default: return sim_fail(CUDA_ERROR_INVALID_VALUE, "the simulator has no device attribute %d", attribute);
-    }
-    return CUDA_SUCCESS;
-}
-
 SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
-    CUresult bad = check_device(device);
+    CUresult bad = sim_check_device(device);
     if (bad) return bad;
     sim_device *d = &sim.device[device];
     pthread_mutex_lock(&retain_lock);
@@ -140,7 +125,7 @@ SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 }
 
 SIM_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-    CUresult bad = check_device(device);
+    CUresult bad = sim_check_device(device);
     if (bad) return bad;
     sim_device *d = &sim.device[device];
     pthread_mutex_lock(&retain_lock);
@@ -628,6 +613,7 @@ const fai_cuda_driver sim_driver_check = {
     cuDeviceGetName,
     cuDeviceTotalMem_v2,
     cuDeviceGetAttribute,
+    cuDeviceGetUuid_v2,
     cuDevicePrimaryCtxRetain,
     cuDevicePrimaryCtxRelease_v2,
     cuCtxSetCurrent,

@@ -9,6 +9,7 @@
  *   queue.c    streams, events, and the one worker of each device
  *   run.c      what the worker does: checks every pointer of a launch, runs kernels and copies
  *   driver.c   the cu* functions
+ *   facts.c    those that tell of a device, and the nvml* functions: its sensors
  *   nvrtc.c    the nvrtc* functions
  *   library.c, cublaslt.c   stand-ins of NVIDIA's libraries, which only FACULA_SIM_LIBRARIES brings
  *
@@ -39,6 +40,7 @@ typedef struct sim_block {   /* a live allocation */
 
 typedef struct sim_device {
     int ordinal, index; /* among all, and among those of its type */
+    int physical;       /* among all before CUDA_VISIBLE_DEVICES hid some */
     char type[16];      /* "cuda": FACULA_SIM's word */
     uint64_t base, room, limit, used, cursor;
     sim_block *blocks; /* sorted by address */
@@ -133,6 +135,7 @@ typedef enum sim_fault {
     SIM_FAULT_HANG,
     SIM_FAULT_DRIVER, /* its number is the driver's version */
     SIM_FAULT_NVRTC,
+    SIM_FAULT_NVML,
     SIM_FAULT_KINDS
 } sim_fault;
 typedef struct sim_counts {
@@ -159,7 +162,7 @@ SIM_API uint64_t facula_sim_count(const char *kind);
 SIM_API void facula_sim_seed(uint64_t seed); /* as FACULA_SIM_SEED, from now on */
 SIM_API const char *facula_sim_error_text(void);
 SIM_API const char *facula_sim_device_type(int ordinal);
-SIM_API int facula_sim_has(const char *library); /* "nvrtc", "cublaslt", "cudnn" */
+SIM_API int facula_sim_has(const char *library); /* "nvrtc", "nvml", "cublaslt", "cudnn" */
 int sim_driver_version(void);
 
 /* ---- memory.c (all under the lock) ---- */
@@ -205,5 +208,14 @@ double sim_tf32(double value); /* rounded as tensor cores do */
 const char *sim_read_image(const void *data, sim_image *out); /* the family; NULL: no image of this simulator */
 extern const fai_cuda_driver sim_driver_check;
 extern const fai_nvrtc sim_nvrtc_check;
+CUresult sim_check_device(CUdevice device);
+
+int sim_nvml_fault(void); /* nvml:1: the library is not there, nvml:2: it answers with errors; else 0 */
+
+/* ---- facts.c ---- */
+void sim_uuid(CUuuid *uuid, int physical);
+SIM_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
+SIM_API CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device);
+extern const fai_nvml sim_nvml_check;
 
 #endif

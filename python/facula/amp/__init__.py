@@ -12,7 +12,7 @@
 import functools
 import warnings
 
-from . import _C
+from .. import _C
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -287,7 +287,7 @@ def _old_names(device, module, default):
     text = "`torch.{0}.amp.{1}(args...)` is deprecated. Please use `torch.amp.{1}('{0}', args...)` instead."
 
     class old_autocast(autocast):
-        def __init__(self, enabled=True, dtype=None, cache_enabled=True):
+        def __init__(self, enabled=True, dtype=getattr(_C, default), cache_enabled=True):
             warnings.warn(text.format(device, "autocast"), FutureWarning, stacklevel=2)
             super().__init__(device, dtype=dtype or getattr(_C, default), enabled=enabled, cache_enabled=cache_enabled)
 
@@ -301,3 +301,8 @@ def _old_names(device, module, default):
         kind.__module__ = module
         kind.__doc__ = f"torch.amp.{name}('{device}', ...) under its old name, which warns.\n\n" + _OLD_EXAMPLES[name].format(device)
     return old_autocast, OldGradScaler
+
+
+from .. import _missing
+
+__getattr__ = _missing.attribute_of(__name__, ("autocast_mode", "grad_scaler"))

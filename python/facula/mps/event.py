@@ -1,0 +1,4 @@
+"""torch.mps.event: Event under its address there."""
+from . import Event
+
+__all__ = ["Event"]
