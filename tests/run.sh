@@ -119,7 +119,7 @@ find_python() {
 export PYTHON_FOR_TESTS="${PYTHON_FOR_TESTS:-$(find_python)}"
 
 # One cache of what PoCL compiled serves all tests of a run and the next one; no test meets an OpenCL device that it did not ask for.
-export FACULA_OPENCL="${FACULA_OPENCL:-off}" POCL_DEVICES="${POCL_DEVICES:-basic}" POCL_CACHE_DIR="${POCL_CACHE_DIR:-$PWD/$BUILD/pocl}"
+export FACULA_OPENCL="${FACULA_OPENCL:-off}" POCL_DEVICES="${POCL_DEVICES:-basic basic}" POCL_CACHE_DIR="${POCL_CACHE_DIR:-$PWD/$BUILD/pocl}"
 mkdir -p "$POCL_CACHE_DIR"
 
 # Findings of the sanitizers end the program with a failure.

@@ -1,7 +1,8 @@
 /* Autocast and the gradient scaler in C: types of results and gradients, scopes, the cache of weights, scaling, steps left out.
  *
  * test-env: -
- * test-env: FACULA_SIM=cuda:2 */
+ * test-env: FACULA_SIM=cuda:2
+ * test-env-opencl: FACULA_OPENCL=cpu */
 #include "autograd/autocast.h"
 #include "nn/module.h"
 #include "support/scope.h"

@@ -2,6 +2,7 @@
  * inside backward; a backward that fails gives no leaf its gradient. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
+/* test-env-opencl: FACULA_OPENCL=cpu */
 /* test-tags: threads */
 #include "support/check.h"
 

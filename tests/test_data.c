@@ -1,7 +1,8 @@
 /* Datasets and loaders: PyTorch's batches, its errors; tables from text, also hostile ones; no memory.
  *
  * test-env: -
- * test-env: FACULA_SIM=cuda:2 */
+ * test-env: FACULA_SIM=cuda:2
+ * test-env-opencl: FACULA_OPENCL=cpu */
 #include "data/data.h"
 #include <setjmp.h>
 #include <cmocka.h>

@@ -1,6 +1,7 @@
 /* Errors of the operators and layers of networks in all dimensions: convolution, padding, pooling and more of torch.nn. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:2 */
+/* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/check.h"
 #include "support/refused.h"
 #include <facula.h>

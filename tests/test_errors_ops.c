@@ -1,6 +1,7 @@
 /* Errors of operators, as docs/errors.md lists them: shapes, element types and options that a row or a forward function refuses. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:2 */
+/* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/check.h"
 #include "support/refused.h"
 #include "ops/random.h"

@@ -1,6 +1,7 @@
 /* Errors of what orders, counts, summarises, arranges and chooses, as docs/errors.md lists them. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:2 */
+/* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/check.h"
 #include "support/refused.h"
 #include <facula.h>

@@ -3,7 +3,8 @@
  *
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
- * test-env: FACULA_LAPACK=/no/such/file.so */
+ * test-env: FACULA_LAPACK=/no/such/file.so
+ * test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/check.h"
 #include "support/refused.h"
 #include <facula.h>

@@ -1,7 +1,8 @@
 /* Optimizers, schedules and clipping against PyTorch's values; groups, options, errors, state, devices, no memory.
  *
  * test-env: -
- * test-env: FACULA_SIM=cuda:2 */
+ * test-env: FACULA_SIM=cuda:2
+ * test-env: FACULA_OPENCL=cpu */
 #include "optim/optim.h"
 #include <setjmp.h>
 #include <cmocka.h>
@@ -201,8 +202,9 @@ static void launches_do_not_grow(void **state) {
         assert_true(fa_step(o));
         assert_int_equal(fa_device_get_counts(here()).copies_to_device, before.copies_to_device);
     }
-    assert_int_equal(launches[0], 1);
-    assert_int_equal(launches[1], 1);
+    const bool tables = fai_device_has_tables(here()); /* else one launch a parameter */
+    assert_int_equal(launches[0], tables ? 1 : 2);
+    assert_int_equal(launches[1], tables ? 1 : 40);
     assert_true(copies[0] <= 1 && copies[1] <= 1);
 }
 
@@ -429,7 +431,7 @@ static void state_follows_its_parameter(void **state) {
         for (int step = 0; step < 6; step++) {
             FA_SCOPE;
             if (moved && step == 2) assert_true(fa_module_to(net, here()));
-            if (moved && step == 4) assert_true(fa_module_to(net, FA_CUDA(0)));
+            if (moved && step == 4) assert_true(fa_module_to(net, fa_try_accelerator(0)));
             fa_tensor *weight = fa_get_parameter(net, "weight"), *bias = fa_get_parameter(net, "bias");
             assert_true(fa_set_grad(weight, fa_to(draw(&s, FA_SHAPE(3, 4), FA_FLOAT32), fa_device_of(weight))));
             assert_true(fa_set_grad(bias, fa_to(draw(&s, FA_SHAPE(3), FA_FLOAT32), fa_device_of(bias))));
@@ -438,7 +440,7 @@ static void state_follows_its_parameter(void **state) {
         double *out = moved ? got : want;
         assert_true(fa_to_data(fa_get_parameter(net, "weight"), out, FA_FLOAT64));
         assert_true(fa_to_data(fa_get_parameter(net, "bias"), out + 12, FA_FLOAT64));
-        if (moved) assert_true(fa_device_equal(fa_device_of(fa_tensors_get(fa_optimizer_state(o), "0.exp_avg")), FA_CUDA(0)));
+        if (moved) assert_true(fa_device_equal(fa_device_of(fa_tensors_get(fa_optimizer_state(o), "0.exp_avg")), fa_try_accelerator(0)));
     }
     assert_memory_equal(want, got, sizeof want); /* an element's update gives the same bits everywhere */
 }

@@ -2,7 +2,8 @@
  * that are saved and loaded on the way, options that are refused.
  *
  * test-env: -
- * test-env: FACULA_SIM=cuda:2 */
+ * test-env: FACULA_SIM=cuda:2
+ * test-env-opencl: FACULA_OPENCL=cpu */
 #include "optim/optim.h"
 #include <setjmp.h>
 #include <cmocka.h>

@@ -1,6 +1,7 @@
 /* What golden values do not reach: functions of whole tensors, grids, and random choices, whose laws are looked at on every device. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
+/* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/check.h"
 #include <facula.h>
 

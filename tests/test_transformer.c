@@ -3,7 +3,8 @@
  * from the same seeds.
  *
  * test-env: -
- * test-env: FACULA_SIM=cuda:1 */
+ * test-env: FACULA_SIM=cuda:1
+ * test-env-opencl: FACULA_OPENCL=cpu */
 #include "golden/transformer.h"
 #include "support/recurrent.h"
 

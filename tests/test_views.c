@@ -1,6 +1,7 @@
 /* Views, movement, factories and reading: sizes, strides, values, torch's sentences, and derivatives of views. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:2 */
+/* test-env: FACULA_OPENCL=cpu */
 #include "support/check.h"
 #include <fa_functional.h>
 
@@ -390,11 +391,13 @@ static void reading(void **state) {
     FAILS(fa_item(x) == 0 ? NULL : x, RUNTIME, "a Tensor with 6 elements cannot be converted to Scalar");
     FAILS(fa_item(NULL) == 0 ? NULL : x, TYPE, "argument 't' is NULL");
     if (device.type == FA_DEVICE_CPU) return;
-    FAILS(fa_data(x), TYPE,
-          "can't convert cuda:0 device type tensor to host memory. Use fa_cpu(t) to copy the tensor to host memory first");
+    char refusal[128];
+    snprintf(refusal, sizeof refusal, "can't convert %s device type tensor to host memory. Use fa_cpu(t) to copy the tensor to host "
+             "memory first", fa_device_text(fa_device_of(x)));
+    FAILS(fa_data(x), TYPE, refusal);
     CHECK(fa_cpu(fa_t(x)), FA_SHAPE(3, 2), 0, 3, 1, 4, 2, 5);
     assert_ptr_equal(fa_to(x, device), x);
-    fa_tensor *other = fa_to(x, FA_CUDA(1));
+    fa_tensor *other = fa_to(x, fa_try_accelerator(1));
     CHECK(other, FA_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
     FAILS(fa_cat((fa_tensor *[]){x, other}, 2, 0), RUNTIME, "Expected all tensors to be on the same device");
 }

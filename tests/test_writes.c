@@ -1,16 +1,18 @@
 /* Writes in place that are no rows: copies, fills, random numbers, indices; memory that overlaps; masks; numbers for tensors.
  *
  * test-env: -
- * test-env: FACULA_SIM=cuda:1 */
+ * test-env: FACULA_SIM=cuda:1
+ * test-env-opencl: FACULA_OPENCL=cpu */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include "support/device.h"
 #include <facula.h>
 #include <stdlib.h>
 #include <string.h>
 
-static fa_device device(void) { return getenv("FACULA_SIM") ? FA_CUDA(0) : FA_CPU; }
+static fa_device device(void) { return test_device(); }
 static fa_tensor *on_device(fa_tensor *t) { return fa_to(t, device()); }
 
 static void holds(fa_tensor *t, int n, const double *expected)
@@ -64,7 +66,7 @@ static void random_values(void **state)
     assert_non_null(fa_bernoulli_(t, 0.25));
     assert_true(fa_item(fa_mean(t)) > 0.15 && fa_item(fa_mean(t)) < 0.35);
     fa_manual_seed(0);
-    if (!getenv("FACULA_SIM")) assert_true(fa_item(fa_uniform_(fa_empty(FA_SHAPE(1)), 0, 1)) == fa_item((fa_manual_seed(0), fa_rand(FA_SHAPE(1)))));
+    if (!test_on_device()) assert_true(fa_item(fa_uniform_(fa_empty(FA_SHAPE(1)), 0, 1)) == fa_item((fa_manual_seed(0), fa_rand(FA_SHAPE(1)))));
 }
 
 static void at_indices(void **state)
@@ -78,7 +80,7 @@ static void at_indices(void **state)
     HOLDS(fa_scatter_value_(t, 0, at, 1), 1, 0, 0, 1);
     HOLDS(fa_scatter_add_(t, 0, at, values), 7, 0, 0, 6);
     HOLDS(fa_index_add_(t, 0, at, values), 13, 0, 0, 11);
-    if (!getenv("FACULA_SIM")) {
+    if (!test_on_device()) {
         fa_tensor *bad = fa_ints(9);
         assert_null(fa_index_put_(t, &bad, 1, fa_floats(1), false));
         assert_int_equal(fa_error_take().code, FA_ERR_INDEX);
