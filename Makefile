@@ -61,7 +61,7 @@ LIB_SOURCES := $(filter-out $(ISA_SOURCES) $(SIM_SOURCES),$(wildcard src/*/*.c s
 CLI_SOURCES := $(wildcard cli/*.c)
 TEST_SOURCES := $(wildcard tests/test_*.c)
 # ONLY='nn* data' and TAG=threads choose among the tests: the rest is not even built.
-TAGGED_TESTS := $(if $(TAG),$(shell grep -l 'test-tags:.*$(TAG)' tests/test_*.c),$(if $(OPENCL),$(shell grep -l 'test-env.*: FACULA_OPENCL=cpu' tests/test_*.c),$(TEST_SOURCES)))
+TAGGED_TESTS := $(if $(TAG),$(shell grep -l 'test-tags:.*$(TAG)' tests/test_*.c),$(if $(OPENCL),$(shell grep -l 'test-env.*FACULA_OPENCL=cpu' tests/test_*.c),$(TEST_SOURCES)))
 CHOSEN_TESTS := $(filter $(or $(patsubst %,tests/test_%.c,$(subst *,%,$(ONLY))),%),$(TAGGED_TESTS))
 SUPPORT_SOURCES := $(wildcard tests/support/*.c)
 EXAMPLE_SOURCES := $(wildcard examples/*.c)

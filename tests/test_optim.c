@@ -440,7 +440,8 @@ static void state_follows_its_parameter(void **state) {
         double *out = moved ? got : want;
         assert_true(fa_to_data(fa_get_parameter(net, "weight"), out, FA_FLOAT64));
         assert_true(fa_to_data(fa_get_parameter(net, "bias"), out + 12, FA_FLOAT64));
-        if (moved) assert_true(fa_device_equal(fa_device_of(fa_tensors_get(fa_optimizer_state(o), "0.exp_avg")), fa_try_accelerator(0)));
+        fa_tensor *average = fa_tensors_get(fa_optimizer_state(o), "0.exp_avg");
+        if (moved) assert_true(fa_device_equal(fa_device_of(average), fa_try_accelerator(0)));
     }
     assert_memory_equal(want, got, sizeof want); /* an element's update gives the same bits everywhere */
 }
