@@ -14,6 +14,7 @@
 #include "fa_recurrent.h"
 #include "fa_ops.h"
 #include "fa_optim.h"
+#include "fa_selftest.h"
 #include "fa_stream.h"
 #include "fa_tensor.h"
 #include "fa_transformer.h"

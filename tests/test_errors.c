@@ -109,6 +109,8 @@ static void dtypes(void **state) {
     REFUSED(fa_cross_entropy(fa_cast(square, FA_INT64), index), UNSUPPORTED,
             "\"log_softmax_lastdim_kernel_impl\" not implemented for 'Long'");
     REFUSED(fa_nll_loss(fa_cast(square, FA_INT64), index), UNSUPPORTED, "\"nll_loss_out_frame\" not implemented for 'Long'.");
+    REFUSED(fa_nll_loss_backward(index, index, NULL, FA_SHAPE(3, 4), "none", -100, index), UNSUPPORTED,
+            "\"nll_loss_backward\" not implemented for 'Long'.");
     REFUSED(fa_nll_loss(square, index, .weight = fa_cast(index, FA_FLOAT64)), RUNTIME,
             "expected scalar type Float but found Double.");
     REFUSED(fa_cross_entropy(square, fa_cast(index, FA_FLOAT32)), RUNTIME,

@@ -3,7 +3,7 @@
  * A case is a function of some tensors. Its results are weighted with random numbers and summed to one number L; the
  * derivative of L along a random direction u is <gradient, u> and, by four values of L on the line, a quotient of fourth order.
  * For the second order the same is done with H = <gradient of L, v>, v random. Each case runs on plain, transposed and sliced
- * inputs; rows of elementwise.tab are taken from the table itself, all others must have a case in support/gradient_cases.h. */
+ * inputs; rows of elementwise.tab are taken from the table itself, all others must have a case in src/selftest/cases.h. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
 /* test-env-opencl: FACULA_OPENCL=cpu */
@@ -183,19 +183,19 @@ static void run_problem(problem p) {
 
 static void run_cases(int from, int to) {
     for (int number = from; number < to; number++)
-        for (int layout = PLAIN; layout < LAYOUTS; layout++) {
+        for (int layout = PLAIN; is_case(number) && layout < LAYOUTS; layout++) {
             FA_SCOPE;
-            problem p = {.name = cases[number].op, .text = cases[number].text, .number = number, .layout = layout};
-            p.n = parse_inputs(cases[number].inputs, p.inputs);
+            problem p = {.name = fai_cases[number].op, .text = fai_cases[number].text, .number = number, .layout = layout};
+            p.n = parse_inputs(fai_cases[number].inputs, p.inputs);
             run_problem(p);
         }
 }
 
 /* In four parts, so that a failure in one does not hide those of the others. */
-static void cases_first(void **state) { (void)state, run_cases(0, CASES / 4); }
-static void cases_second(void **state) { (void)state, run_cases(CASES / 4, CASES / 2); }
-static void cases_third(void **state) { (void)state, run_cases(CASES / 2, CASES * 3 / 4); }
-static void cases_last(void **state) { (void)state, run_cases(CASES * 3 / 4, CASES); }
+static void cases_first(void **state) { (void)state, run_cases(0, fai_case_count / 4); }
+static void cases_second(void **state) { (void)state, run_cases(fai_case_count / 4, fai_case_count / 2); }
+static void cases_third(void **state) { (void)state, run_cases(fai_case_count / 2, fai_case_count * 3 / 4); }
+static void cases_last(void **state) { (void)state, run_cases(fai_case_count * 3 / 4, fai_case_count); }
 
 /* Operands of equal and of broadcast shapes. */
 static const fa_shape row_shapes[][3] = {
@@ -234,8 +234,8 @@ static void every_operator_has_a_case(void **state) {
     int missing = 0;
     for (size_t k = 0; k < sizeof listed_ops / sizeof *listed_ops; k++) {
         bool found = false;
-        for (int i = 0; i < CASES && !found; i++) found = !strcmp(cases[i].op, listed_ops[k]);
-        if (!found) print_error("no case in support/gradient_cases.h: %s\n", listed_ops[k]);
+        for (int i = 0; i < fai_case_count && !found; i++) found = is_case(i) && !strcmp(fai_cases[i].op, listed_ops[k]);
+        if (!found) print_error("no case in src/selftest/cases.h: %s\n", listed_ops[k]);
         missing += !found;
     }
     assert_int_equal(missing, 0);

@@ -58,7 +58,7 @@ def run(command, limit=200, **more):
 def follow_page(scratch):
     """Every command of docs/backend.md; what it makes goes to the scratch folder."""
     lines = list(pages.commands(pages.read("docs/backend.md")))
-    check(len(lines) == 5, "docs/backend.md: 5 commands were expected, not %d" % len(lines))
+    check(len(lines) == 7, "docs/backend.md: 7 commands were expected, not %d" % len(lines))
     for line in lines:
         if line.startswith("make"):
             wanted = [os.path.join(BUILD, "tests", name) for name in re.findall(r"tests/(\w+)", line)]
@@ -67,6 +67,8 @@ def follow_page(scratch):
         line = line.replace("-o npu.so", "-o %s/npu.so" % scratch).replace("./npu.so", scratch + "/npu.so").replace("build/release", BUILD)
         code, text = run(line, NPU_CC=scratch + "/cc")
         check(code == 0, "docs/backend.md: `%s` ended with %d:\n%s" % (line, code, text[-1500:]))
+        if "selftest" in line:
+            check(": all right (" in text, line + "\n" + text)
         if line.endswith("info"):
             check("npu:0    Example NPU 0" in text and "npu:1    Example NPU 1" in text, "facula info shows no npu:\n" + text)
 

@@ -31,6 +31,7 @@ FLAGS_gen/sim_kernels_gen.c := -O3
 FLAGS_gen/layers_gen.c := -Os
 FLAGS_io/ := -Os
 FLAGS_data/ := -Os
+FLAGS_selftest/ := -Os
 FLAGS_optim/values.c := -Os
 FLAGS_optim/state.c := -Os
 FLAGS_nn/transformer.c := -Os

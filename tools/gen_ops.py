@@ -562,13 +562,16 @@ def test_list(elementwise, ops):
     out = [HEAD, "#ifndef OPS_LIST_H\n#define OPS_LIST_H\n\n#include \"ops/ops.h\"\n\n",
            "/* derivatives: bit i says that operand i has one; low and high: where operand i is drawn from */\n",
            "static const struct listed_row {\n    const char *name;\n    int row, operands;\n    unsigned derivatives;\n"
-           "    double low[3], high[3];\n} listed_rows[] = {\n"]
+           "    double low[3], high[3];\n} listed_rows[] __attribute__((unused)) = {\n"]
     for row in elementwise:
         mask = sum(1 << i for i, a in enumerate(row.args) if a in row.backward)
         low, high = (", ".join(repr(d[side]) for d in row.domain) for side in (0, 1))
         out.append(f"    {{\"{row.name}\", FAI_ROW_{row.name}, {len(row.args)}, {mask}, {{{low}}}, {{{high}}}}},\n")
-    out.append("};\n\n/* Operators of the other tables that have a derivative, and all composites. */\nstatic const char *const listed_ops[] = {\n")
-    out += [f"    \"{op.name}\",\n" for op in ops if op.kind == "composite" or op.custom or op.backward or hasattr(op, "reduction")]
+    out.append("};\n\n/* Operators of the other tables that have a derivative, and all composites. */\nstatic const char *const listed_ops[] __attribute__((unused)) = {\n")
+    derived = [op for op in ops if op.kind == "composite" or op.custom or op.backward or hasattr(op, "reduction")]
+    out += [f"    \"{op.name}\",\n" for op in derived]
+    out.append("};\n\n/* All others. */\nstatic const char *const listed_rest[] __attribute__((unused)) = {\n")
+    out += [f"    \"{op.name}\",\n" for op in ops if op not in derived]
     return "".join(out) + "};\n\n#endif\n"
 
 

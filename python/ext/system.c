@@ -379,6 +379,30 @@ static PyObject *set_print(PyObject *self, PyObject *args)
 
 static PyObject *instruction_set(PyObject *self, PyObject *unused) { (void)self, (void)unused; return PyUnicode_FromString(fa_instruction_set()); }
 
+/* ---- the self-test ---- */
+
+static void write_line(void *context, const char *text)
+{
+    if (PyErr_Occurred()) return; /* of a line before */
+    PyObject *done = PyObject_CallFunction(context, "s", text);
+    Py_XDECREF(done);
+}
+
+static PyObject *selftest(PyObject *self, PyObject *args)
+{
+    PyObject *device, *write;
+    const char *op;
+    fa_device d = FA_CPU;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OzO", &device, &op, &write) || !fapy_device_from(device, "selftest", "device", 1, &d)) return NULL;
+    const bool fine = fa_selftest(d, NULL, .op = op, .line = Py_IsNone(write) ? NULL : write_line, .context = write);
+    if (PyErr_Occurred()) {
+        fa_error_take();
+        return NULL;
+    }
+    return fa_failed() ? fapy_raise() : PyBool_FromLong(fine);
+}
+
 PyMethodDef fapy_system_functions[] = {
     {"_default_generator", default_generator, METH_O, NULL},
     {"_manual_seed", manual_seed, METH_O, NULL},
@@ -400,5 +424,6 @@ PyMethodDef fapy_system_functions[] = {
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\nHow many threads compute."},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)\n--\n\nSets how many threads compute; results do not depend on it."},
     {"_set_print", set_print, METH_VARARGS, NULL},
+    {"_selftest", selftest, METH_VARARGS, NULL},
     {"_instruction_set", instruction_set, METH_NOARGS, NULL},
     {0}};

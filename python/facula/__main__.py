@@ -3,6 +3,7 @@
     python -m facula script.py [args]     python -m facula -m module [args]     python -m facula -c "code" [args]
     python -m facula - [args]             (the program is read from standard input)
     python -m facula                      (an interactive session, as python itself starts one)
+    python -m facula selftest [--device cuda:0] [--op softmax]     (every operator of a device against the CPU)
 
 The program sees what it would see under python itself: sys.argv, sys.path[0], __name__, __file__, exit codes, and tracebacks
 that begin with its own lines. By the time that this file runs, the package has seen that it runs as torch (_names.py).
@@ -100,6 +101,18 @@ def interact():
     code.interact(banner, local=main.__dict__, exitmsg="")
 
 
+def selftest(args):
+    import argparse
+    parser = argparse.ArgumentParser(prog="python -m facula selftest", description="Checks every operator of a device against the CPU.")
+    parser.add_argument("--device", help="cuda, cuda:1, npu, ... (the best there is)")
+    parser.add_argument("--op", help="one operator alone, such as softmax")
+    wish = parser.parse_args(args)
+    try:
+        sys.exit(0 if sys.modules["torch"].selftest(wish.device, wish.op) else 1)
+    except (RuntimeError, ValueError) as error:
+        sys.exit(f"facula selftest: {error}")
+
+
 def choose(args):
     if not args:
         if sys.stdin is not None and sys.stdin.isatty():
@@ -116,6 +129,8 @@ def choose(args):
         if len(args) < 2:
             sys.exit(f"Argument expected for the {first} option\n{USAGE}")
         return run_module(args[1], args[2:]) if first == "-m" else run_text(args[1], first, args[2:])
+    if first == "selftest" and not os.path.exists(first):
+        return selftest(args[1:])
     if first.startswith("-") and not os.path.exists(first):
         sys.exit(f"facula: unknown option {first}\n{USAGE}")
     return run_file(first, args[1:])

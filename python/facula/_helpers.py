@@ -192,3 +192,17 @@ def pick_device(require=None, verbose=True):
         why = _C._device_properties(device)["name"] if device.type != "cpu" else "asked for" if require == "cpu" else f"no accelerator: {_why_none('cuda')}"
         print(f"device: {device} ({why})", file=sys.stderr)
     return device
+
+
+def selftest(device=None, op=None, verbose=True):
+    """selftest(device=None, op=None, verbose=True) -> bool
+
+    Checks every operator of a device (the accelerator if there is none given) against the CPU, forward and backward, in every element
+    type, and prints what it finds: True if nothing is wrong. op names one operator alone, such as "softmax". In a shell:
+    ``python -m facula selftest --device cuda:0``.
+
+    >>> torch.selftest('cpu', op='softmax', verbose=False)
+    True
+    """
+    device = pick_device(verbose=False) if device is None else _C.device(device)
+    return _C._selftest(device, op, (lambda line: print(line, flush=True)) if verbose else None)

@@ -19,6 +19,7 @@ bool fai_refuse_pending(const char *op);             /* true if an error is pend
 /* ---- warn.c: allowed, but most likely a mistake; no error. Once for each op and format, or always to the handler if one is set. ---- */
 void fai_warn(const char *op, const char *format, ...) FA_PRINTF(2, 3);
 void fai_set_warn(void (*tell)(const char *op, const char *text));
+bool fai_mute(bool mute); /* of this thread: who does such things on purpose; returns what was */
 
 /* ---- memory.c: the one door to the host's memory. Sizes are given back at free, so accounting is exact. ---- */
 typedef enum fai_tag { FAI_TAG_OBJECT, FAI_TAG_DATA, FAI_TAG_GRAPH, FAI_TAG_TEXT, FAI_TAG_FILE, FAI_TAG_OTHER, FAI_TAG_COUNT } fai_tag;
@@ -90,6 +91,7 @@ static inline void fai_unref(void *object) { if (object && --((fai_object *)obje
 typedef struct fai_thread {
     bool grad_off, inference, anomaly;
     bool error_pending;
+    bool muted;                         /* warnings go nowhere */
     bool non_blocking;                  /* copies between pinned memory and devices are queued and not waited for */
     const char *called;                 /* FAI_CALLED: the function whose name errors carry */
     int16_t current_device[16];         /* by type */

@@ -9,6 +9,12 @@ static _Atomic uint64_t told[KINDS]; /* hashes of what was told; a full table te
 
 void fai_set_warn(void (*tell)(const char *op, const char *text)) { atomic_store(&handler, tell); }
 
+bool fai_mute(bool mute) {
+    const bool was = fai_tls.muted;
+    fai_tls.muted = mute;
+    return was;
+}
+
 static bool told_before(uint64_t what) {
     for (int i = 0; i < KINDS; i++) {
         uint64_t there = 0;
@@ -21,6 +27,7 @@ static bool told_before(uint64_t what) {
 void fai_warn(const char *op, const char *format, ...) {
     char text[1000];
     void (*tell)(const char *, const char *) = atomic_load(&handler);
+    if (fai_tls.muted) return;
     if (!tell && told_before(fai_hash(&format, sizeof format, fai_hash(&op, sizeof op, 1)) | 1)) return;
     va_list arguments;
     va_start(arguments, format);

@@ -109,6 +109,9 @@ fa_tensor *fai_nll_loss_backward_forward(fa_tensor *g_out, fa_tensor *target, fa
     const char *op = "nll_loss_backward";
     const int way = reduction_of(op, reduction);
     if (way < 0) return NULL;
+    if (!fai_is_float(g_out->dtype))
+        return fai_fail(FA_ERR_UNSUPPORTED, op, "\"nll_loss_backward\" not implemented for '%s'. A gradient has floating numbers.",
+                        fai_dtype_title((fa_dtype)g_out->dtype));
     const int64_t batch_and_space = shape.ndim > 0 ? target->numel : 0;
     if (g_out->numel != (way == NONE ? batch_and_space : 1))
         return fai_fail(FA_ERR_RUNTIME, op, "the gradient has %lld elements; with reduction \"%s\" the loss has %lld",

@@ -1,6 +1,7 @@
-/* More cases for gradient_cases.h, which takes this in: order, counting, statistics, products and shapes of tensors. */
+/* More cases for cases.h, which takes this in: order, counting, statistics, products and shapes of tensors. */
 
 /* -- order */
+FAMILY("order")
 CASE(sort, fa_sort(a, 1, false, NULL), "3x4")
 CASE(sort, fa_sort(a, 0, true, NULL), "3x4x2")
 CASE(sort, fa_sort(a, 0, true, NULL), ".")
@@ -20,10 +21,11 @@ CASE(cummax, fa_cummax(a, 1, NULL), "3x4")
 CASE(cummin, fa_cummin(a, 0, NULL), "3x4x2")
 CASE(logcumsumexp, fa_logcumsumexp(a, 1), "3x4")
 CASE(logcumsumexp, fa_logcumsumexp(a, 0), "3x4x2")
-CASE(bucketize, fa_mul(a, fa_bucketize(a, fa_to(fa_cast(fa_floats(-1, 0, 1), FA_FLOAT64), device), false, false)), "3x4")
+CASE(bucketize, fa_mul(a, fa_bucketize(a, fa_to(fa_cast(fa_floats(-1, 0, 1), dtype), device), false, false)), "3x4")
 CASE(searchsorted, fa_mul(b, fa_searchsorted(a, b, false, false)), "4 3")
 
 /* -- counting: what has no derivative itself, times something that has */
+FAMILY("counting")
 CASE(unique, fa_mul(fa_sum(a), fa_sum(fa_unique(INDEX(1, 2, 1), NULL, NULL))), "3")
 CASE(unique_dim, fa_mul(fa_sum(a), fa_sum(fa_unique_dim(TABLE(FA_SHAPE(2, 2), 1, 2, 1, 2), 0, NULL, NULL))), "3")
 CASE(unique_consecutive, fa_mul(fa_sum(a), fa_sum(fa_unique_consecutive(INDEX(1, 1, 2), NULL, NULL))), "3")
@@ -33,6 +35,7 @@ CASE(histc, fa_mul(a, fa_histc(a, 3, -2, 2)), "3")
 CASE(isin, fa_mul(a, fa_isin(INDEX(1, 5, 2), INDEX(1, 2), false)), "3")
 
 /* -- statistics */
+FAMILY("statistics")
 CASE(aminmax, fa_aminmax(a, NULL), "3x4")
 CASE(aminmax_dim, fa_aminmax_dim(a, 1, true, NULL), "3x4")
 CASE(nansum, fa_nansum(a), "3x4")
@@ -53,6 +56,7 @@ CASE(diff, fa_diff(a, 1, 1), "3x4")
 CASE(diff, fa_diff(a, 2, 0), "3x4")
 
 /* -- shapes */
+FAMILY("movement")
 CASE(movedim, fa_movedim(a, FA_DIMS(0, 2), FA_DIMS(1, 0)), "3x4x2")
 CASE(tile, fa_tile(a, FA_DIMS(2)), "3x4")
 CASE(roll_dims, fa_roll_dims(a, FA_DIMS(1, -2), FA_DIMS(0, 1)), "3x4")
@@ -80,6 +84,7 @@ CASE(index_reduce, fa_index_reduce(a, 0, INDEX(0, 2, 0), b, "prod", true), "3x2 
 CASE(index_reduce, fa_index_reduce(a, 1, INDEX(0, 2), b, "mean", false), "2x3 2x2")
 
 /* -- products and distances */
+FAMILY("products")
 CASE(tensordot, fa_tensordot(a, b, FA_DIMS(1, 2), FA_DIMS(1, 0)), "2x3x4 4x3x2")
 CASE(inner, fa_inner(a, b), "2x4 3x4")
 CASE(kron, fa_kron(a, b), "2x3 3x2")

@@ -1,6 +1,7 @@
-/* Cases of gradient_cases.h, which includes this: convolution, pooling and padding in all dimensions, and more of torch.nn. */
+/* Cases of cases.h, which includes this: convolution, pooling and padding in all dimensions, and more of torch.nn. */
 
 /* -- convolution */
+FAMILY("convolution")
 CASE(conv1d, fa_conv1d(a, b, .bias = c), "2x2x4 3x2x2 3")
 CASE(conv1d, fa_conv1d(a, b, .stride = FA_DIMS(2), .padding = FA_DIMS(2), .dilation = FA_DIMS(2), .groups = 2), "2x5 2x1x2")
 CASE(conv3d, fa_conv3d(a, b, .bias = c), "1x2x3x2x2 2x2x2x1x2 2")
@@ -12,12 +13,14 @@ CASE(conv_transpose2d, fa_conv_transpose2d(a, b, .bias = c, .stride = FA_DIMS(2)
 CASE(conv_transpose2d, fa_conv_transpose2d(a, b, .output_padding = FA_DIMS(1), .dilation = FA_DIMS(2), .groups = 2), "2x2x2 2x1x2x2")
 CASE(conv_transpose3d, fa_conv_transpose3d(a, b, .bias = c, .stride = FA_DIMS(2, 1, 1), .padding = FA_DIMS(1, 0, 0), .dilation = FA_DIMS(2, 1, 1)), "1x1x2x2x2 1x2x2x1x2 2")
 /* -- padding */
+FAMILY("padding")
 CASE(pad, fa_pad(a, FA_DIMS(1, 2, -1, 1)), "3x2")
 CASE(pad, fa_pad(a, FA_DIMS(1, 0), .value = 3), "2x2")
 CASE(pad, fa_pad(a, FA_DIMS(2, 1), .mode = "reflect"), "2x3")
 CASE(pad, fa_pad(a, FA_DIMS(2, -1, 1, 1), .mode = "replicate"), "2x2x3")
 CASE(pad, fa_pad(a, FA_DIMS(1, 2), .mode = "circular"), "2x3")
 /* -- pooling */
+FAMILY("pooling")
 CASE(max_pool1d, fa_max_pool1d(a, FA_DIMS(2), .padding = FA_DIMS(1)), "2x5")
 CASE(max_pool3d, fa_max_pool3d(a, FA_DIMS(2), .stride = FA_DIMS(1)), "1x3x2x3")
 CASE(avg_pool1d, fa_avg_pool1d(a, FA_DIMS(2), .padding = FA_DIMS(1), .count_include_pad = false), "2x5")
@@ -36,6 +39,7 @@ CASE(adaptive_max_pool1d, fa_adaptive_max_pool1d(a, FA_DIMS(3)), "2x5")
 CASE(adaptive_max_pool2d, fa_adaptive_max_pool2d(a, FA_DIMS(2, 2)), "1x3x4")
 CASE(adaptive_max_pool3d, fa_adaptive_max_pool3d(a, FA_DIMS(2, 1, 2)), "1x3x2x2")
 /* -- normalisation */
+FAMILY("normalisation")
 CASE(group_norm, fa_group_norm(a, 2, .weight = b, .bias = c), "2x4x2 4 4")
 CASE(instance_norm, fa_instance_norm(a, NULL, NULL, .weight = b, .bias = c), "2x3x4 3 3")
 CASE(instance_norm, fa_instance_norm(a, statistics(0), statistics(1), .use_input_stats = false), "2x3x2")
@@ -44,6 +48,7 @@ CASE(local_response_norm, fa_local_response_norm(a, 3, .alpha = 0.5), "1x4x2")
 CASE(normalize, fa_normalize(a), "2x3x2")
 CASE(normalize, fa_normalize(a, .p = 3, .dim = -1), "2x3:0.3:2")
 /* -- resizing */
+FAMILY("resizing")
 CASE(interpolate, fa_interpolate(a, .size = FA_DIMS(5)), "1x2x3")
 CASE(interpolate, fa_interpolate(a, .scale_factor = FA_FACTORS(1.5, 2), .mode = "bilinear"), "1x1x3x2")
 CASE(interpolate, fa_interpolate(a, .size = FA_DIMS(4, 3), .mode = "bicubic", .align_corners = true), "1x1x3x2")
@@ -53,6 +58,7 @@ CASE(channel_shuffle, fa_channel_shuffle(a, 2), "1x4x2")
 CASE(im2col, fa_im2col(a, FA_DIMS(2), .padding = FA_DIMS(1), .dilation = FA_DIMS(2, 1)), "1x1x3x3")
 CASE(col2im, fa_col2im(a, FA_DIMS(3, 3), FA_DIMS(2), .padding = FA_DIMS(1, 0), .stride = FA_DIMS(2, 1)), "4x4")
 /* -- activations; random ones draw the same numbers each time, or none */
+FAMILY("activations")
 CASE(glu, fa_glu(a), "3x4")
 CASE(glu, fa_glu(a, .dim = 0), "2x3")
 CASE(prelu, fa_prelu(a, b), "2x3x2 3")
@@ -69,11 +75,13 @@ CASE(rrelu, (fa_manual_seed(3), fa_rrelu(a, .training = true)), "2x4")
 CASE(rrelu, fa_rrelu(a, .lower = 0.2), "2x4")
 CASE(gumbel_softmax, (fa_manual_seed(3), fa_gumbel_softmax(a, .tau = 0.7)), "2x3")
 /* -- einsum */
+FAMILY("einsum")
 CASE(einsum, fa_einsum("bij,bjk->bik", LIST(a, b), 2), "2x2x3 2x3x2")
 CASE(einsum, fa_einsum("bi,oij,bj->bo", LIST(a, b, c), 3), "2x3 2x3x2 2x2")
 CASE(einsum, fa_einsum("ii,...i", LIST(a, b), 2), "3x3 2x3")
 /* -- more losses */
-#define SIGNS fa_cast(INDEX(1, -1, -1, 1), FA_FLOAT64)
+FAMILY("losses")
+#define SIGNS fa_cast(INDEX(1, -1, -1, 1), dtype)
 CASE(triplet_margin_loss, fa_triplet_margin_loss(a, b, c, .margin = 3, .swap = true), "3x4 3x4 3x4")
 CASE(margin_ranking_loss, fa_margin_ranking_loss(a, b, SIGNS, .margin = 0.5), "4 4")
 CASE(hinge_embedding_loss, fa_hinge_embedding_loss(a, SIGNS, .margin = 2.5, .reduction = "none"), "4")

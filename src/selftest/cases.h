@@ -1,6 +1,9 @@
-/* Cases of test_gradcheck.c for the operators of reduce.tab and tensor.tab; included twice, for the calls and for the table.
+/* A call or more of every operator of reduce.tab and tensor.tab: what fa_selftest runs on a device and on the CPU, and what
+ * test_gradcheck.c derives. Included twice, for the calls and for the table.
  *
- * CASE(operator, expression of a, b, c, d; shapes of these). A shape is 2x3, or "." for no dimension; ":low:high" is where its
+ * CASE(operator, expression of a, b, c, d, device and dtype; shapes of these). FIXED: there is nothing to derive. LARGE:
+ * more elements than difference quotients are taken of. FAMILY: the name
+ * under which those that follow are counted. A shape is 2x3, or "." for no dimension; ":low:high" is where its
  * values come from (-2 to 2 unless given); "!" keeps it from being transposed or sliced. Rows of elementwise.tab need no case:
  * they are listed with their domains. */
 
@@ -20,6 +23,7 @@
     CASE(name, fa_##name(a, b, __VA_ARGS__ .reduction = "none"), inputs)
 
 /* -- reductions */
+FAMILY("reductions")
 REDUCTION(sum)
 REDUCTION(mean)
 REDUCTION(prod)
@@ -69,6 +73,7 @@ CASE(index_fill_scalar, fa_index_fill_scalar(a, -1, INDEX(-1), 2), "3x4")
 CASE(masked_scatter, fa_masked_scatter(a, fa_ne_scalar(TABLE(FA_SHAPE(2, 3), 1, 0, 1, 1, 0, 0), 0), b), "2x3 2x2")
 CASE(masked_scatter, fa_masked_scatter(a, fa_ne_scalar(TABLE(FA_SHAPE(2, 3), 1, 0, 1, 1, 0, 0), 0), b), "3 2x2")
 /* -- in place, on a copy */
+FAMILY("in place")
 CASE(cumsum, fa_cumsum_(fa_clone(a), 1), "3x4")
 CASE(cumprod, fa_cumprod_(fa_clone(a), 1), "3x4")
 CASE(index_copy, fa_index_copy_(fa_clone(a), 1, INDEX(2, 0), b), "3x4 3x2")
@@ -81,6 +86,7 @@ CASE(unsqueeze, fa_mul(fa_unsqueeze_(fa_narrow(fa_mul(a, a), 0, 1, 1), 0), b), "
 CASE(squeeze_dim, fa_mul(fa_squeeze_dim_(fa_mul(a, a), 0), b), "1x3 3")
 
 /* -- views */
+FAMILY("views")
 CASE(view, fa_view(a, FA_SHAPE(3, 2)), "2x3!")
 CASE(view, fa_view(a, FA_SHAPE(1, -1, 1)), "2x3!")
 CASE(reshape, fa_reshape(a, FA_SHAPE(-1)), "2x3")
@@ -120,10 +126,11 @@ CASE(unfold_backward, fa_unfold_backward(a, FA_SHAPE(5), 0, 3, 1), "3x3")
 CASE(diagonal_backward, fa_diagonal_backward(a, FA_SHAPE(3, 4), 1, 0, 1), "3")
 
 /* -- copies and movement */
+FAMILY("movement")
 CASE(clone, fa_clone(a), "2x3")
 CASE(contiguous, fa_contiguous(a), "2x3")
 CASE(to_device, fa_to_device(a, device), "2x3")
-CASE(to_dtype, fa_to_dtype(a, FA_FLOAT64), "2x3")
+CASE(to_dtype, fa_to_dtype(a, dtype), "2x3")
 CASE(sum_to, fa_sum_to(a, FA_SHAPE(1, 3)), "2x4x3")
 CASE(sum_to, fa_sum_to(a, FA_SHAPE_0D), "2x3")
 CASE(flip, fa_flip(a, FA_DIMS(0)), "3x2")
@@ -141,6 +148,7 @@ CASE(tril, fa_tril(a, -1), "2x3x4")
 CASE(triu, fa_triu(a, 1), "3x4")
 
 /* -- indexing; some indices name an element twice */
+FAMILY("indexing")
 CASE(gather, fa_gather(a, 1, TABLE(FA_SHAPE(2, 2), 2, 0, 1, 1)), "2x3")
 CASE(gather, fa_gather(a, 0, TABLE(FA_SHAPE(1, 3), 1, 0, 1)), "2x3")
 CASE(scatter, fa_scatter(a, 1, TABLE(FA_SHAPE(2, 2), 2, 0, 1, 0), b), "2x3 2x2")
@@ -163,6 +171,7 @@ CASE(embedding_backward, fa_embedding_backward(a, INDEX(0, 3, 3), FA_SHAPE(4, 2)
 CASE(one_hot, fa_mul(a, fa_one_hot(INDEX(1, 0), 3)), "2x3")
 
 /* -- matrix products */
+FAMILY("products")
 CASE(gemm, fa_gemm(a, b), "2x3 3x4")
 CASE(gemm, fa_gemm(a, b), "2x1x2x3 4x3x2")
 CASE(matmul, fa_matmul(a, b), "3 3")
@@ -188,6 +197,7 @@ CASE(linear_relu, fa_linear_relu(a, b, c), "2x3 4x3 4")
 CASE(linear_relu, fa_linear_relu(a, b, NULL), "2x2x3 4x3")
 
 /* -- networks */
+FAMILY("networks")
 CASE(attention, fa_attention(a, b, c, NULL, false, 0.7), "1x2x3x4 1x2x2x4 1x2x2x3")
 CASE(attention, fa_attention(a, b, c, NULL, true, 0.7), "2x1x3x2 2x1x3x2 2x1x3x2")
 CASE(scaled_dot_product_attention, fa_scaled_dot_product_attention(a, b, c, .is_causal = true), "2x4x3 2x3x3 2x3x2")
@@ -234,6 +244,7 @@ CASE(avg_pool2d_backward, fa_avg_pool2d_backward(a, FA_SHAPE(1, 4, 4), FA_DIMS(2
      "1x2x2")
 
 /* -- losses */
+FAMILY("losses")
 CASE(nll_loss, fa_nll_loss(a, INDEX(0, 2, 1)), "3x4")
 CASE(nll_loss, fa_nll_loss(a, INDEX(0, 2, 1), .reduction = "sum", .ignore_index = 2), "3x4")
 CASE(nll_loss, fa_nll_loss(a, INDEX(0, 2, 1), .reduction = "none", .weight = class_weights()), "3x4")
@@ -266,6 +277,7 @@ CASE(kl_div_loss, fa_kl_div_loss(a, b, .reduction = "batchmean"), "2x3:-3:-0.1 2
 CASE(kl_div_loss, fa_kl_div_loss(a, b, .reduction = "sum", .log_target = true), "2x3:-3:-0.1 2x3:-2:-0.1")
 
 /* -- rows of elementwise.tab with numbers that are not the default */
+FAMILY("elementwise, with numbers")
 CASE(addcmul, fa_addcmul(a, b, c, 0.5), "2x3 3 2x1")
 CASE(addcdiv, fa_addcdiv(a, b, c, -2), "2x3 3 2x1:0.5:2")
 CASE(leaky_relu, fa_leaky_relu(a, 0.3), "3x4")
@@ -284,8 +296,10 @@ CASE(add_alpha, fa_add_alpha(a, b, -1.5), "3x4 4")
 CASE(sub_alpha, fa_sub_alpha_(fa_clone(a), b, 0.3), "3x4 4")
 CASE(smooth_l1_element, fa_smooth_l1_element(a, b, 0.4), "2x3 2x3")
 CASE(huber_element, fa_huber_element(a, b, 1.3), "2x3 2x3")
-#include "gradient_nn_cases.h"
+#include "cases_nn.h"
 #undef REDUCTION
 #undef LOSS
 
-#include "gradient_tensor_cases.h"
+#include "cases_tensor.h"
+
+#include "cases_fixed.h"
