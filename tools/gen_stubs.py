@@ -20,7 +20,6 @@ RESULTS = {"bool": "_bool", "int": "_int", "float": "_float", "str": "_str", "li
 RESULTS.update({name: f"_C.{name}" for name in ("Tensor", "Size", "Generator", "dtype", "device")})
 # Functions that make public classes.
 MAKERS = {"nn/modules/others": ["make"], "nn/modules/transformer": ["make_attention"]}
-KINDS = {"cuda/__init__": "cuda", "xpu": "xpu", "mps": "mps", "npu": "npu", "opencl": "opencl"}
 OLD = "Float Double Half BFloat16 Long Int Short Char Byte Bool".split()
 OLD_TYPES = "".join(f"class {name}Tensor(_C.Tensor): ...\n" for name in OLD)
 ANY = "(*args: Any, **kwargs: Any) -> Any: ...\n"
@@ -109,6 +108,7 @@ def of_assignment(node, names, indent="", enum=False, hidden=(), shown=()):
 
 def of_class(node, indent="", doc=False, base=None):
     bases = [base] if base else [re.sub(r"^type\(.*\)$", "type", ast.unparse(b)) for b in node.bases] + [f"metaclass={ast.unparse(k.value)}" for k in node.keywords]
+    bases = [f"_streams.{b}" if b == node.name else b for b in bases]  # a kind's own Event, made of the one that make() gave
     out = f"{indent}class {node.name}{'(' + ', '.join(bases) + ')' if bases else ''}:\n"
     inside, names = "", set()
     if doc and ast.get_docstring(node):
@@ -117,6 +117,8 @@ def of_class(node, indent="", doc=False, base=None):
         if isinstance(part, ast.FunctionDef) and (public(part.name) or part.name.startswith("__")):
             inside += of_function(part, indent + "    ", doc)
             names.add(part.name)
+        elif isinstance(part, ast.AnnAssign) and public(part.target.id):
+            inside += f"{indent}    {part.target.id}: Any\n"
         elif isinstance(part, ast.Assign):
             inside += of_assignment(part, names, indent + "    ", any(b.endswith("Enum") for b in bases))
     asks = any(isinstance(p, ast.FunctionDef) and p.name == "__getattr__" for p in node.body)
@@ -139,39 +141,42 @@ def imports(node):
     return f"from {where} import {names}\n" if names else ""
 
 
-def of_kind(package, kind):
+def of_kind(package, name, kind, own):
     """The functions and classes for devices of a kind: what the makers of _device_module, _memory and _streams define."""
-    out = f"from .{'.' * (kind == 'cuda')} import _streams\n"
+    out = f"from .{'.' * name.count('/')} import _streams\n"
     for source in ("_device_module", "_memory", "_streams"):
         make = next(n for n in read(package, source).body if isinstance(n, ast.FunctionDef) and n.name == "make")
         for node in make.body:
-            if isinstance(node, ast.FunctionDef) and node.name not in ("where", "generators"):
+            if getattr(node, "name", "where") in own or getattr(node, "name", "") in ("where", "generators"):
+                continue
+            if isinstance(node, ast.FunctionDef):
                 out += of_function(node, doc=True)
             elif isinstance(node, ast.ClassDef):
                 base = {"base_stream": "_streams.Stream", "base_event": "_streams.Event", "Context": "_streams.StreamContext"}
                 named = ast.unparse(node.bases[0]) if node.bases else ""
                 out += of_class(node, doc=True, base=base.get(named))
-                if node.name == "Stream":
-                    out += f"    {kind}_stream: _int\n"
+                if node.name in ("Stream", "Event"):
+                    out += f"    {kind}_{node.name.lower()}: _int\n"
     return out
 
 
 def made(package, name):
     """The stub's text of what module `name` makes when it is imported."""
     tree = read(package, name)
-    if name in KINDS:
-        return of_kind(package, KINDS[name]) + (OLD_TYPES if name == "cuda/__init__" else "")
+    text = ast.unparse(tree)
+    kind = re.search(r"\b_make\('(\w+)'\)", text)
+    if kind:
+        own = {n.name for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+        return of_kind(package, name, kind.group(1), own) + (OLD_TYPES if "old_types" in text else "")
+    other = re.search(r"globals\(\).update\({name: getattr\((\w+), name\) for name in __all__}\)", text)
+    if other:
+        words = next(ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__")
+        return f"from . import {', '.join(f'{w} as {w}' for w in words)}\n"
     if name == "__init__":
         words = next(n.value.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "_IN_PLACE")
         return OLD_TYPES + "".join(f"{w} = _C.Tensor.{w}\n" for w in words.split())
-    if name == "cuda/memory":
-        words = next(ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__")
-        return "from . import " + ", ".join(f"{w} as {w}" for w in words) + "\n"
     if name in ("cuda/amp", "cpu/amp"):
         return "from .. import amp as _amp\n" + OLD_AMP
-    if name == "functional":
-        words = ast.literal_eval(next(n.value for n in tree.body if isinstance(n, ast.Assign)))
-        return f"from . import {', '.join(f'{w} as {w}' for w in words)}\n"
     if name == "nn/init":
         loop = next(n for n in tree.body if isinstance(n, ast.For))
         return "".join(f"def {w}{ANY}" for w in ast.literal_eval(loop.iter))

@@ -290,7 +290,9 @@ static PyObject *mode_call(PyObject *self, PyObject *args, PyObject *keywords)
     PyObject *helper = PyImport_ImportModule("facula.autograd.grad_mode"), *wrap = helper ? PyObject_GetAttrString(helper, "_wrap") : NULL;
     Py_XDECREF(helper);
     if (!wrap) return NULL;
-    PyObject *all = PySequence_Concat(PyTuple_Pack(1, self), args), *result = all ? PyObject_Call(wrap, all, keywords) : NULL;
+    PyObject *first = PyTuple_Pack(1, self), *all = first ? PySequence_Concat(first, args) : NULL;
+    PyObject *result = all ? PyObject_Call(wrap, all, keywords) : NULL;
+    Py_XDECREF(first);
     Py_XDECREF(all);
     Py_DECREF(wrap);
     return result;

@@ -32,9 +32,16 @@ static fai_entry *find(PyObject *self, PyObject *name) {
     return e && e->kind == E(self)->kind ? e : NULL;
 }
 
+/* KeyError(name): a tuple as it is would be taken for the error's arguments. */
+static void no_key(PyObject *name) {
+    PyObject *error = PyObject_CallOneArg(PyExc_KeyError, name);
+    if (error) PyErr_SetObject(PyExc_KeyError, error);
+    Py_XDECREF(error);
+}
+
 static PyObject *entries_get(PyObject *self, PyObject *name) {
     const fai_entry *e = find(self, name);
-    if (!e) return PyErr_SetObject(PyExc_KeyError, name), NULL;
+    if (!e) return no_key(name), NULL;
     return Py_NewRef(e->object ? (PyObject *)e->object : Py_None);
 }
 
@@ -43,7 +50,7 @@ static int entries_set(PyObject *self, PyObject *name, PyObject *value) {
     const fai_entry_kind kind = E(self)->kind;
     const fai_entry *e = find(self, name);
     if (!value) {
-        if (!e) return PyErr_SetObject(PyExc_KeyError, name), -1;
+        if (!e) return no_key(name), -1;
         return fapy_unset_entry(E(self)->module, name) ? 0 : -1;
     }
     if (!PyUnicode_Check(name))

@@ -1,11 +1,12 @@
 """Named tensors in files of other programs: .safetensors, and NumPy's .npz and .npy. Checkpoints: torch.save and torch.load."""
+import os
+
 from . import _C
 
 __all__ = ["load_safetensors", "save_safetensors", "load_npz", "save_npz", "load_npy", "save_npy"]
 
 
 def _ending(path, wanted):
-    import os
     if not os.fsdecode(os.fspath(path)).endswith(wanted):
         raise ValueError(f"the name of the file must end in {wanted}, but got {os.fspath(path)!r}")
     return path
@@ -86,11 +87,11 @@ def load_npy(path, device="cpu"):
         >>> torch.io.load_npy("a.npy")
         tensor([1., 1.])
     """
-    open(path, "rb").close()
+    open(os.fspath(path), "rb").close()  # a number would be a file descriptor, and closed
     return _C._load_npy(path, device)
 
 
 def _load(path, device, metadata):
-    open(path, "rb").close()
+    open(os.fspath(path), "rb").close()
     tensors, notes = _C._load_tensors(path, device)
     return (tensors, notes) if metadata else tensors

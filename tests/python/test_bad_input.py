@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class BadInput(unittest.TestCase):
-    def run_group(self, group, fewest):
+    def run_group(self, group, fewest, sim):
         with tempfile.TemporaryDirectory() as folder:
             log = os.path.join(folder, "log")
             done = subprocess.run(
@@ -21,7 +21,7 @@ class BadInput(unittest.TestCase):
                 cwd=folder,
                 timeout=500,
                 errors="replace",
-                env={**os.environ, "PYTHONWARNINGS": "ignore"},
+                env={**os.environ, "PYTHONWARNINGS": "ignore", "FACULA_SIM": sim},
             )
             with open(log, encoding="utf-8", errors="replace") as f:
                 last = f.read()
@@ -30,7 +30,7 @@ class BadInput(unittest.TestCase):
         self.assertGreater(int(done.stdout.split()[-4]), fewest, told)  # calls were made
 
 
-for _group, _fewest in (
+for _group, _fewest, *_sim in (
     ("functions", 20000),
     ("methods", 30000),
     ("functional", 10000),
@@ -39,8 +39,14 @@ for _group, _fewest in (
     ("layers", 20000),
     ("rest", 5000),
     ("lists", 1000),
+    ("modules", 50000, "cuda:2"),
+    ("instances", 30000, "cuda:2"),
 ):
-    setattr(BadInput, "test_" + _group, lambda self, group=_group, fewest=_fewest: self.run_group(group, fewest))
+    setattr(
+        BadInput,
+        "test_" + _group,
+        lambda self, group=_group, fewest=_fewest, sim="".join(_sim): self.run_group(group, fewest, sim),
+    )
 
 if __name__ == "__main__":
     unittest.main()

@@ -124,6 +124,7 @@ class Stub:
             if isinstance(part, (ast.FunctionDef, ast.ClassDef)) and part.name == name:
                 return [p for p in node.body if isinstance(p, ast.FunctionDef) and p.name == name] or [part]
             targets = [part.target] if isinstance(part, ast.AnnAssign) else getattr(part, "targets", [])
+            targets = [t for target in targets for t in getattr(target, "elts", [target])]
             if any(getattr(t, "id", None) == name for t in targets):
                 return [part]
         for base in node.bases:

@@ -151,7 +151,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     def uniform():
         x = uniform_(_C.empty_like(tensor), a, b, generator)
         u = uniform_(_C.empty_like(tensor), 0.0, 1.0, generator)
-        return x, u <= _C.exp((peak**2 - ((x - mean) / std) ** 2) / 2)
+        return x, ~(u > _C.exp((peak**2 - ((x - mean) / std) ** 2) / 2))  # what float32 can't tell (nan) is accepted, as in PyTorch
 
     with _C.no_grad():
         return _rejected(tensor, normal if below(high) - below(low) > 0.3 else uniform)

@@ -135,7 +135,7 @@ class LRScheduler:
 
     def get_lr(self):
         """The rates for self.last_epoch, one for each group."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no get_lr(): a subclass of LRScheduler writes its own")
 
     def step(self, epoch=None):
         """Set the rates of the next epoch. Call it after optimizer.step()."""

@@ -173,7 +173,7 @@ class Optimizer:
 
     def step(self, closure=None):
         """One step of the rule. closure: computes the loss again and returns it, for rules that need it more than once."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no step(): a subclass of Optimizer writes its own")
 
     # ---- hooks ----
 

@@ -32,7 +32,7 @@ class Sampler:
         return cls
 
     def __iter__(self):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__(): a subclass of Sampler writes its own")
 
 
 class SequentialSampler(Sampler):
