@@ -1,5 +1,5 @@
 /* The OpenCL backend on PoCL, device type CPU: memory, copies, queues, events, both ways in which a kernel gets its plan, a training
- * that gives the same numbers as on the CPU, a device without float64, and what goes wrong: no loader, one that is too old, no driver,
+ * that gives the same numbers as on the CPU, compiled programs kept on disk, a device without float64, and what goes wrong: no loader, one that is too old, no driver,
  * a text that does not compile, no memory, a driver that gives the device up (functions of the driver are replaced for that).
  *
  * test-env: FACULA_OPENCL=cpu
@@ -158,6 +158,72 @@ static void faults(void **state) {
     expect_error("Tried to allocate");
 }
 
+/* ---- compiled programs on disk ---- */
+
+static int compiled;
+static cl_program (*create)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
+static cl_program count_compiled(cl_context context, cl_uint n, const char **text, const size_t *bytes, cl_int *code) {
+    compiled++;
+    return create(context, n, text, bytes, code);
+}
+static cl_int refuse_binary(cl_program program, cl_uint what, size_t n, void *out, size_t *bytes) {
+    (void)program, (void)what, (void)n, (void)out, (void)bytes;
+    return CL_OUT_OF_RESOURCES;
+}
+static cl_program load_nothing(cl_context c, cl_uint n, const cl_device_id *d, const size_t *bytes, const unsigned char **image, cl_int *status,
+                               cl_int *code) {
+    (void)c, (void)n, (void)d, (void)bytes, (void)image;
+    return *status = *code = CL_INVALID_DEVICE, NULL;
+}
+
+/* How often the driver got a text to compile; the program works, however it came. */
+static int compiles(int number) {
+    char text[96], log[200];
+    fa_program_handle program = NULL;
+    fa_kernel_handle kernel = NULL;
+    const int before = compiled;
+    snprintf(text, sizeof text, "__kernel void f(__global int *p) { p[0] = %d; }", number);
+    assert_int_equal(backend->build(0, "kept", text, "", &program, log, sizeof log), 0);
+    assert_int_equal(backend->find(0, program, "f", &kernel), 0);
+    fai_opencl.kernel_release((cl_kernel)(void *)kernel);
+    assert_int_equal(backend->unload(0, program), 0);
+    return compiled - before;
+}
+
+static void programs_are_kept(void **state) {
+    (void)state;
+    char folder[] = "/tmp/facula_opencl_XXXXXX", command[64];
+    const fai_opencl_api real = fai_opencl;
+    assert_non_null(mkdtemp(folder));
+    create = real.program_create;
+    fai_opencl.program_create = count_compiled;
+    assert_int_equal(compiles(1), 1);
+    assert_int_equal(compiles(1), 1); /* PoCL's own cache serves it; asking it for the program would be slow */
+    setenv("FACULA_CACHE", folder, 1);
+    assert_int_equal(compiles(1), 1);
+    assert_int_equal(compiles(1), 0);
+    assert_int_equal(compiles(2), 1); /* another text */
+    fai_opencl.program_from_binary = load_nothing; /* a driver that does not take its own binary: it is thrown away */
+    assert_int_equal(compiles(1), 1);
+    fai_opencl.program_from_binary = real.program_from_binary;
+    assert_int_equal(compiles(1), 0);
+    fai_opencl.program_info = refuse_binary;
+    assert_int_equal(compiles(3) + compiles(3), 2);
+    fai_opencl.program_info = real.program_info;
+    setenv("FACULA_CACHE", "off", 1);
+    assert_int_equal(compiles(1), 1);
+    unsetenv("FACULA_CACHE");
+    setenv("XDG_CACHE_HOME", folder, 1);
+    fai_opencl_devices[0].is_pocl = false; /* another driver's programs are kept without being told to */
+    assert_int_equal(compiles(4), 1);
+    assert_int_equal(compiles(4), 0);
+    fai_opencl_devices[0].is_pocl = true;
+    unsetenv("XDG_CACHE_HOME");
+    fai_opencl = real;
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 static cl_int gone(cl_command_queue queue) {
     (void)queue;
     return CL_OUT_OF_RESOURCES;
@@ -239,7 +305,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {TEST(others), /* first: no child after the driver is open */
                                        TEST(what_it_is), TEST(memory_and_copies), TEST(events), TEST(training),
-                                       TEST(many_launches), TEST(faults), TEST(lost)};
+                                       TEST(many_launches), TEST(programs_are_kept), TEST(faults), TEST(lost)};
     backend = fai_backend_opencl();
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : fa_finish("test_opencl");
 }

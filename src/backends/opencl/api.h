@@ -47,12 +47,14 @@ enum { /* cl_device_info */
        CL_DEVICE_COMPILER_AVAILABLE = 0x1028,
        CL_DEVICE_NAME = 0x102B,
        CL_DEVICE_VENDOR = 0x102C,
+       CL_DRIVER_VERSION = 0x102D,
        CL_DEVICE_VERSION = 0x102F,
        CL_DEVICE_EXTENSIONS = 0x1030,
        CL_DEVICE_DOUBLE_FP_CONFIG = 0x1032
 };
 enum { CL_FP_DENORM = 1, CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT = 128 };
 enum { CL_QUEUE_PROFILING_ENABLE = 2, CL_MEM_READ_WRITE = 1, CL_MEM_READ_ONLY = 4, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED = 2 };
+enum { CL_PROGRAM_BINARY_SIZES = 0x1165, CL_PROGRAM_BINARIES = 0x1166 };
 enum { CL_PROGRAM_BUILD_LOG = 0x1183, CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3, CL_COMPLETE = 0, CL_PROFILING_COMMAND_END = 0x1283 };
 
 /* Each function once: member of the struct, result, name, arguments. library.c fills the struct from it. */
@@ -79,6 +81,9 @@ enum { CL_PROGRAM_BUILD_LOG = 0x1183, CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
     F(fill, cl_int, clEnqueueFillBuffer,                                                                                         \
       (cl_command_queue, cl_mem, const void *, size_t, size_t, size_t, cl_uint, const cl_event *, cl_event *))                   \
     F(program_create, cl_program, clCreateProgramWithSource, (cl_context, cl_uint, const char **, const size_t *, cl_int *))     \
+    F(program_from_binary, cl_program, clCreateProgramWithBinary,                                                                \
+      (cl_context, cl_uint, const cl_device_id *, const size_t *, const unsigned char **, cl_int *, cl_int *))                   \
+    F(program_info, cl_int, clGetProgramInfo, (cl_program, cl_uint, size_t, void *, size_t *))                                   \
     F(program_build, cl_int, clBuildProgram,                                                                                     \
       (cl_program, cl_uint, const cl_device_id *, const char *, void (*)(cl_program, void *), void *))                           \
     F(program_log, cl_int, clGetProgramBuildInfo, (cl_program, cl_device_id, cl_uint, size_t, void *, size_t *))                 \

@@ -81,7 +81,7 @@ static uint64_t number(cl_device_id id, cl_uint what) { /* of 32 or 64 bits, by 
     return value;
 }
 
-static void words(cl_device_id id, cl_uint what, char *out, size_t n) {
+void fai_opencl_words(cl_device_id id, cl_uint what, char *out, size_t n) {
     char *whole = NULL;
     size_t size = 0;
     out[0] = 0;
@@ -93,7 +93,7 @@ static void words(cl_device_id id, cl_uint what, char *out, size_t n) {
 /* NULL, or what makes it useless. */
 static const char *what_lacks(cl_device_id id) {
     char version[64];
-    words(id, CL_DEVICE_VERSION, version, sizeof version);
+    fai_opencl_words(id, CL_DEVICE_VERSION, version, sizeof version);
     if (!strncmp(version, "OpenCL 1.0", 10) || !strncmp(version, "OpenCL 1.1", 10)) return "is older than OpenCL 1.2";
     if (!number(id, CL_DEVICE_AVAILABLE)) return "is not available";
     if (!number(id, CL_DEVICE_COMPILER_AVAILABLE)) return "has no compiler";
@@ -102,11 +102,13 @@ static const char *what_lacks(cl_device_id id) {
 }
 
 static void describe(fai_opencl_device *d, cl_device_id id) {
-    char vendor[128];
+    char vendor[128], version[64];
     const char *as_if = getenv("FACULA_OPENCL_FLOAT64"), *plan = getenv("FACULA_OPENCL_PLAN");
     uint64_t type = number(id, CL_DEVICE_TYPE), single = number(id, CL_DEVICE_SINGLE_FP_CONFIG);
-    words(id, CL_DEVICE_VENDOR, vendor, sizeof vendor);
+    fai_opencl_words(id, CL_DEVICE_VENDOR, vendor, sizeof vendor);
+    fai_opencl_words(id, CL_DEVICE_VERSION, version, sizeof version);
     d->id = id;
+    d->is_pocl = strstr(version, "PoCL") != NULL;
     d->is_cpu = type & CL_DEVICE_TYPE_CPU;
     d->has_float64 = number(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0 && !(as_if && !strcmp(as_if, "off"));
     d->by_value = plan ? !strcmp(plan, "value") : number(id, CL_DEVICE_MAX_PARAMETER_SIZE) >= sizeof(fai_opencl_block) + 8 * sizeof(cl_mem);
@@ -129,7 +131,7 @@ static void add_platform(cl_platform_id platform, uint64_t type, char *why, size
             describe(&fai_opencl_devices[fai_opencl_count++], found[i]);
             continue;
         }
-        words(found[i], CL_DEVICE_NAME, name, sizeof name);
+        fai_opencl_words(found[i], CL_DEVICE_NAME, name, sizeof name);
         snprintf(why, n, "the OpenCL device '%s' %s", name, lacks);
     }
 }
@@ -175,8 +177,8 @@ int fai_opencl_properties(int device, fa_device_properties *out) {
     if (device < 0 || device >= fai_opencl_count)
         return fai_opencl_refused("OpenCL error: invalid device ordinal: device %d of %d", device, fai_opencl_count);
     const fai_opencl_device *d = &fai_opencl_devices[device];
-    words(d->id, CL_DEVICE_NAME, out->name, sizeof out->name);
-    words(d->id, CL_DEVICE_VERSION, version, sizeof version);
+    fai_opencl_words(d->id, CL_DEVICE_NAME, out->name, sizeof out->name);
+    fai_opencl_words(d->id, CL_DEVICE_VERSION, version, sizeof version);
     out->total_memory = d->total;
     out->multiprocessors = (int)number(d->id, CL_DEVICE_MAX_COMPUTE_UNITS);
     out->threads_per_multiprocessor = (int)number(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE);

@@ -1,6 +1,8 @@
-/* From a kernel text to a launch. The text is OpenCL C 1.2 and the driver compiles it, and keeps what it compiled on disk; division and
- * square root are to be rounded correctly where the device can do that, since results shall have the same bits on every device. */
+/* From a kernel text to a launch. The text is OpenCL C 1.2 and the driver compiles it; what it made is kept on disk, so that the second
+ * start of a program compiles nothing. Division and square root are to be rounded correctly where the device can do that, since results
+ * shall have the same bits on every device. */
 #include "opencl.h"
+#include <limits.h>
 #include <string.h>
 
 static void read_log(int device, cl_program program, char *log, size_t n) {
@@ -14,6 +16,57 @@ static void read_log(int device, cl_program program, char *log, size_t n) {
     fai_free(FAI_TAG_OTHER, whole, bytes);
 }
 
+/* ---- compiled programs on disk ---- */
+
+/* PoCL keeps what it compiled itself, and takes two seconds to hand a program out: only where somebody names a folder for it. */
+static bool is_cached(const fai_opencl_device *d) {
+    char folder[PATH_MAX];
+    return d->is_pocl ? fai_cache_is_named() : fai_cache_folder(folder, sizeof folder);
+}
+
+/* What the driver made depends on nothing else. */
+static fai_cache_key key_of(const fai_opencl_device *d, const char *text, const char *options) {
+    static const cl_uint facts[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
+    fai_cache_key key = fai_cache_key_add((fai_cache_key){{0}}, "opencl 1", 8);
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        char words[256];
+        fai_opencl_words(d->id, facts[i], words, sizeof words);
+        key = fai_cache_key_add(key, words, strlen(words) + 1);
+    }
+    key = fai_cache_key_add(key, options, strlen(options) + 1);
+    return fai_cache_key_add(key, text, strlen(text));
+}
+
+static cl_program load_cached(const fai_opencl_device *d, fai_cache_key key, const char *options) {
+    void *image;
+    size_t bytes;
+    cl_int status = CL_SUCCESS, code = CL_SUCCESS;
+    if (!is_cached(d) || !fai_cache_read(key, &image, &bytes)) return NULL;
+    const unsigned char *binary = image;
+    cl_program program = fai_opencl.program_from_binary(d->context, 1, &d->id, &bytes, &binary, &status, &code);
+    if (program && (code != CL_SUCCESS || fai_opencl.program_build(program, 1, &d->id, options, NULL, NULL) != CL_SUCCESS)) {
+        fai_opencl.program_release(program);
+        program = NULL;
+    }
+    if (!program) fai_cache_forget(key);
+    fai_free(FAI_TAG_OTHER, image, bytes);
+    return program;
+}
+
+/* A program that can't be handed out or kept is compiled again at the next start, no more. */
+static void keep(const fai_opencl_device *d, fai_cache_key key, cl_program program) {
+    size_t bytes = 0;
+    if (!is_cached(d)) return;
+    if (fai_opencl.program_info(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || !bytes) return;
+    unsigned char *image = fai_alloc(FAI_TAG_OTHER, bytes);
+    if (!image) return;
+    if (fai_opencl.program_info(program, CL_PROGRAM_BINARIES, sizeof image, &image, NULL) == CL_SUCCESS)
+        fai_cache_write(key, image, bytes);
+    fai_free(FAI_TAG_OTHER, image, bytes);
+}
+
+/* ---- build ---- */
+
 int fai_opencl_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log, size_t n) {
     char all[512];
     cl_int code = CL_SUCCESS;
@@ -26,10 +79,16 @@ int fai_opencl_build(int device, const char *name, const char *text, const char 
     snprintf(all, sizeof all, "-cl-std=CL1.2%s%s%s%s %s", d->exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
              d->by_value ? " -DFA_PLAN_BY_VALUE" : "", d->has_float64 ? "" : " -DFA_NO_F64 -cl-single-precision-constant",
              d->is_cpu ? " -DFA_NOT_UNROLLED" : "", options ? options : "");
-    cl_program program = fai_opencl.program_create(d->context, 1, &text, &bytes, &code);
+    const fai_cache_key key = key_of(d, text, all);
+    cl_program program = load_cached(d, key, all);
+    if (program) return *out = (fa_program_handle)(void *)program, 0;
+    program = fai_opencl.program_create(d->context, 1, &text, &bytes, &code);
     if (!program) return fai_opencl_failed(device, code, "opening the program '%s'", name);
     code = fai_opencl.program_build(program, 1, &d->id, all, NULL, NULL);
-    if (code == CL_SUCCESS) return *out = (fa_program_handle)(void *)program, 0;
+    if (code == CL_SUCCESS) {
+        keep(d, key, program);
+        return *out = (fa_program_handle)(void *)program, 0;
+    }
     read_log(device, program, log, n);
     fai_opencl.program_release(program);
     return fai_opencl_failed(device, code, "compiling the program '%s'", name);

@@ -33,6 +33,7 @@ typedef struct fai_opencl_device {
     cl_device_id id;
     bool is_cpu, has_float64, by_value;    /* by_value: a plan is an argument, not memory */
     uint64_t total, most;                  /* bytes of memory; of one object */
+    bool is_pocl;                          /* whose programs cost seconds to read back: it compiles them again */
     bool exact;                            /* division and square root are rounded correctly, small numbers are not flushed */
     char type[8];
 
@@ -55,6 +56,7 @@ int fai_opencl_open(int *count, char *why, size_t n);
 int fai_opencl_properties(int device, fa_device_properties *out);
 int fai_opencl_failed(int device, cl_int code, const char *format, ...) FA_PRINTF(3, 4); /* keeps the text, returns the code */
 int fai_opencl_refused(const char *format, ...) FA_PRINTF(1, 2);
+void fai_opencl_words(cl_device_id id, cl_uint what, char *out, size_t n); /* a text of the driver's, cut; "" if it has none */
 int fai_opencl_enter(int device);          /* context and default queue are there; 0 or an error */
 
 /* ---- queue.c ---- */
