@@ -375,6 +375,23 @@ FN float fa_erfc_f32(float x) {
     return a < 0.92f ? 1.0f - fa_erf_near_f32(x, x * x) : x < 0.0f ? 2.0f - y : y;
 }
 
+/* The share of a normal distribution below x. */
+FN float fa_ndtr_f32(float x) {
+    float a = fa_abs_f32(x), c = a > 14.5f ? 14.5f : a, h = 0.5f * c, z = h * c, t = 1.0f / fa_fma_f32(0.25f, c, 1.0f);
+    float p = fa_fma_f32(0.0334258117f, t, -0.193379596f); /* e^(c^2 / 2) ndtr(-c) */
+    p = fa_fma_f32(p, t, 0.388492316f);
+    p = fa_fma_f32(p, t, -0.324873865f);
+    p = fa_fma_f32(p, t, 0.297398955f);
+    p = fa_fma_f32(p, t, -0.0166048035f);
+    p = fa_fma_f32(p, t, 0.12026684f);
+    p = fa_fma_f32(p, t, 0.0950988382f);
+    p = fa_fma_f32(p, t, 0.100195348f);
+    p = fa_fma_f32(p, t, -1.98546804e-05f);
+    float low = fa_fma_f32(h, c, -z), e = fa_exp_normal_f32(-z, 60.0f);
+    float y = fa_fma_f32(p, -low, p) * e * 8.67361738e-19f; /* 2^-60 */
+    return x > 0.0f ? 1.0f - y : y;
+}
+
 /* A polynomial in -log(1 - x^2), for the middle and for the ends (M. Giles, Approximating the erfinv function). */
 FN float fa_erfinv_f32(float x) {
     float a = fa_abs_f32(x), w = -fa_log_f32((1.0f - a) * (1.0f + a)), near = w - 2.5f, far = fa_sqrt_f32(w) - 3.0f;
@@ -483,6 +500,7 @@ FN float fa_floordiv_f32(float x, float y) { return fa_floordiv_of_fmod_f32(x, y
 #define fa_atanh_f64(x) atanh(x)
 #define fa_erf_f64(x) erf(x)
 #define fa_erfc_f64(x) erfc(x)
+#define fa_ndtr_f64(x) (0.5 * erfc((x) * -0.707106781186547524))
 #define fa_pow_f64(x, y) pow(x, y)
 #define fa_hypot_f64(x, y) hypot(x, y)
 #define fa_fmod_f64(x, y) fmod(x, y)

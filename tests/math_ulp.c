@@ -36,6 +36,8 @@ static double ulps(float y, double t) {
     return fabs(y - t) / unit;
 }
 
+static double ndtr(double x) { return 0.5 * erfc(x * -0.70710678118654752440); }
+
 typedef void batch1(const float *x, float *y);
 typedef void batch2(const float *x, const float *z, float *y);
 #define ONE(name)                                                                 \
@@ -47,7 +49,7 @@ typedef void batch2(const float *x, const float *z, float *y);
         for (int i = 0; i < BATCH; i++) y[i] = fa_##name##_f32(x[i], z[i]);                      \
     }
 ONE(exp) ONE(exp2) ONE(expm1) ONE(log) ONE(log2) ONE(log10) ONE(log1p) ONE(sin) ONE(cos) ONE(tan) ONE(asin) ONE(acos) ONE(atan)
-ONE(sinh) ONE(cosh) ONE(tanh) ONE(asinh) ONE(acosh) ONE(atanh) ONE(erf) ONE(erfc) ONE(floor) ONE(ceil) ONE(round) ONE(trunc)
+ONE(sinh) ONE(cosh) ONE(tanh) ONE(asinh) ONE(acosh) ONE(atanh) ONE(erf) ONE(erfc) ONE(ndtr) ONE(floor) ONE(ceil) ONE(round) ONE(trunc)
 TWO(atan2) TWO(pow) TWO(hypot) TWO(fmod) TWO(mod) TWO(floordiv)
 
 static double true_mod(double x, double y) {
@@ -61,7 +63,7 @@ static const struct { const char *name; batch1 *run; double (*truth)(double); do
     {"cos", run_cos, cos, 2}, {"tan", run_tan, tan, 4}, {"asin", run_asin, asin, 4}, {"acos", run_acos, acos, 4},
     {"atan", run_atan, atan, 4}, {"sinh", run_sinh, sinh, 4}, {"cosh", run_cosh, cosh, 4}, {"tanh", run_tanh, tanh, 3},
     {"asinh", run_asinh, asinh, 4}, {"acosh", run_acosh, acosh, 4}, {"atanh", run_atanh, atanh, 4}, {"erf", run_erf, erf, 4},
-    {"erfc", run_erfc, erfc, 16}, {"floor", run_floor, floor, 0}, {"ceil", run_ceil, ceil, 0}, {"round", run_round, rint, 0},
+    {"erfc", run_erfc, erfc, 16}, {"ndtr", run_ndtr, ndtr, 16}, {"floor", run_floor, floor, 0}, {"ceil", run_ceil, ceil, 0}, {"round", run_round, rint, 0},
     {"trunc", run_trunc, trunc, 0},
 };
 static const struct { const char *name; batch2 *run; double (*truth)(double, double); double allowed; } twos[] = {

@@ -35,7 +35,7 @@ FUNCTIONS = {
     "square": lambda x: x * x, "pow": math.pow, "fmod": math.fmod, "mod": lambda x, y: x - y * math.floor(x / y),
     "floordiv": lambda x, y: float(math.floor(x / y)), "exp2": lambda x: 2.0 ** x, "isnan": math.isnan, "isinf": math.isinf,
     "isfinite": math.isfinite, "bit_and": whole(operator.and_), "bit_or": whole(operator.or_), "bit_xor": whole(operator.xor),
-    "signbit": lambda x: float(math.copysign(1, x) < 0), "erfinv": lambda x: inverse(math.erf, x, -6.0, 6.0),
+    "signbit": lambda x: float(math.copysign(1, x) < 0), "ndtr": lambda x: 0.5 * math.erfc(x * -0.70710678118654752440), "erfinv": lambda x: inverse(math.erf, x, -6.0, 6.0),
     "gcd": whole(math.gcd), "lcm": whole(math.lcm),
     "bit_not": whole(operator.invert), "shift_left": whole(operator.lshift), "shift_right": whole(operator.rshift),
 }

@@ -245,7 +245,7 @@ def load(tables):
     functions = [Function(r, docs, elementwise) for r in table if r["where"] != "-"]
     mentioned = {f.name for f in functions} | {f.row for f in functions} | hidden
     functions += [Function(usual(r), docs, elementwise) for r in elementwise.values()
-                  if r.name not in mentioned and not r.name.endswith(HIDDEN) and r.name not in ("gelu_tanh", "log_sigmoid")]
+                  if r.name not in mentioned and not r.name.endswith(HIDDEN) and r.name not in ("gelu_tanh", "log_sigmoid", "ndtr")]
     return functions
 
 
