@@ -17,7 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = os.path.join(ROOT, "docs", "errors.md")
 # Functions that give an error, and which of their arguments is the format. What begins with ", " is added to a sentence.
 SPEAKERS = {"fai_fail": 2, "fa_error_set": 2, "fai_warn": 1, "fai_file_bad": 2, "fai_file_foreign": 2, "fai_layer_refuse": 1, "bad": 1,
-            "file_error": 2, "sim_fail": 1, "fai_cuda_refused": 0, "snprintf": 2}
+            "file_error": 2, "sim_fail": 1, "fai_cuda_refused": 0, "fai_opencl_refused": 0,
+            "snprintf": 2}
 # The format is only a frame here: the text comes from another call that is looked at.
 FRAMES = {"…", "…: …", "…: \"…\": …", "…: … (…)", "…: \"…\": … (…)"}
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')

@@ -70,6 +70,35 @@ static void memory_and_copies(void **state) {
     assert_int_equal(backend->release(0, b), 0);
 }
 
+static void refused(int code, const char *words) {
+    assert_int_equal(code, FA_BACKEND_FAILED);
+    if (!strstr(backend->error_text(), words)) fail_msg("expected '%s', found '%s'", words, backend->error_text());
+}
+
+/* What only a mistake above the backend can ask for. */
+static void mistakes(void **state) {
+    (void)state;
+    fa_address a = 0;
+    fa_device_properties p;
+    fa_plan plan = {.groups = 1};
+    fa_kernel_handle kernel = (fa_kernel_handle)(void *)&plan; /* not looked at */
+    char byte = 0, wanted[80];
+    assert_int_equal(backend->allocate(0, 64, &a), 0);
+    snprintf(wanted, sizeof wanted, "OpenCL error: invalid device ordinal: device 64 of %d", fai_opencl_count);
+    refused(backend->properties(64, &p), wanted);
+    refused(backend->stream_wait(64, NULL), wanted);
+    refused(backend->fill(0, NULL, 17, 0, 1), "OpenCL error: memory of device 0 that is none");
+    refused(backend->copy(0, NULL, FA_COPY_TO_DEVICE, a + 65, &byte, 0, 1), "OpenCL error: memory of device 0 that is none");
+    refused(backend->release(0, a + 1), "OpenCL error: freeing memory of device 0 that is none");
+    const fa_address pointers[8] = {a, (fa_address)999 << FAI_OPENCL_SHIFT};
+    refused(backend->launch(0, NULL, kernel, 1, 256, &plan, sizeof plan, pointers), "OpenCL error: operand 1 of a kernel has no memory on device 0");
+    refused(backend->launch(0, NULL, kernel, 1, 256, &plan, 12, pointers), "OpenCL error: a plan of 12 bytes");
+    refused(backend->launch(0, NULL, kernel, 1ull << 31, 256, &plan, sizeof plan, pointers),
+            "OpenCL error: a launch of 2147483648 groups; at most 2147483647");
+    assert_int_equal(backend->launch(0, NULL, kernel, 0, 256, &plan, sizeof plan, pointers), 0);
+    assert_int_equal(backend->release(0, a), 0);
+}
+
 static void events(void **state) {
     (void)state;
     fa_stream_handle s = NULL;
@@ -80,7 +109,7 @@ static void events(void **state) {
     assert_int_equal(backend->stream_create(0, 0, &s), 0);
     assert_int_equal(backend->event_create(0, &first), 0);
     assert_int_equal(backend->event_create(0, &last), 0);
-    assert_int_not_equal(backend->event_elapsed(0, first, last, &ms), 0);
+    refused(backend->event_elapsed(0, first, last, &ms), "OpenCL error: one of the two events was never recorded");
     assert_int_equal(backend->allocate(0, 64 << 20, &a), 0);
     assert_int_equal(backend->event_record(0, first, s), 0);
     assert_int_equal(backend->fill(0, s, a, 1, 64 << 20), 0);
@@ -304,7 +333,7 @@ static void others(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {TEST(others), /* first: no child after the driver is open */
-                                       TEST(what_it_is), TEST(memory_and_copies), TEST(events), TEST(training),
+                                       TEST(what_it_is), TEST(memory_and_copies), TEST(mistakes), TEST(events), TEST(training),
                                        TEST(many_launches), TEST(programs_are_kept), TEST(faults), TEST(lost)};
     backend = fai_backend_opencl();
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : fa_finish("test_opencl");

@@ -197,7 +197,8 @@ int fai_opencl_enter(int device) {
     int bad = 0;
     pthread_mutex_lock(&d->lock);
     if (!d->context) d->context = fai_opencl.context_create(NULL, 1, &d->id, NULL, NULL, &code);
-    if (!d->context) bad = fai_opencl_failed(device, code, "opening device %d", device);
+    if (!d->context && (bad = fai_opencl_failed(device, code, "opening device %d", device)) == FA_BACKEND_NO_MEMORY)
+        bad = FA_BACKEND_FAILED; /* no memory of the device, which could be given back */
     if (!bad && !d->queue.queue) bad = fai_opencl_queue_open(device, &d->queue);
     pthread_mutex_unlock(&d->lock);
     return bad;
