@@ -91,7 +91,8 @@ enum {
     FA_MATH_CONV_BENCHMARK = 4,     /* the first convolution of each shape tries all ways and keeps the fastest */
     FA_MATH_CONV_DETERMINISTIC = 8, /* only ways that give the same bits each time */
     FA_MATH_MATMUL_LIBRARY = 16,    /* off: products by Facula's own kernels */
-    FA_MATH_CONV_LIBRARY = 32       /* off: convolutions by Facula's own kernels */
+    FA_MATH_CONV_LIBRARY = 32,      /* off: convolutions by Facula's own kernels */
+    FA_MATH_DETERMINISTIC = 64      /* only ways that give the same bits each time, in everything */
 };
 FA_API unsigned fa_math_modes(void);
 FA_API unsigned fa_set_math_modes(unsigned on, unsigned off); /* turns modes on and off, for all threads; returns those before */

@@ -2,9 +2,9 @@
  * what the CPU computes, what they don't take the own kernels do and say why, their memory comes from the allocator and goes
  * back, and their failures are told by the operator's name.
  *
- *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB FACULA_SIM_LIBRARIES=cublaslt
- *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB FACULA_SIM_LIBRARIES=cublaslt FACULA_SIM_SEED=3
- *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB FACULA_SIM_LIBRARIES=cublaslt FACULA_CUBLAS=off
+ *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB FACULA_SIM_LIBRARIES=cublaslt,cudnn
+ *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB FACULA_SIM_LIBRARIES=cublaslt,cudnn FACULA_SIM_SEED=3
+ *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB FACULA_SIM_LIBRARIES=cublaslt,cudnn FACULA_CUBLAS=off FACULA_CUDNN=off
  *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=64MiB
  *   test-tags: threads */
 #include "autograd/autograd.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <pthread.h>
 
-static bool products; /* cuBLASLt serves */
+static bool products, convolutions; /* cuBLASLt serves, cuDNN serves */
 
 static fa_library_info library(const char *name) {
     fa_library_info info;
@@ -182,6 +182,109 @@ static void the_own_kernels_can_be_preferred(void **state) {
     check_use(&before, 1, 1, NULL, __LINE__);
 }
 
+/* ---- convolutions ---- */
+
+typedef struct shape { int64_t in[4], weight[4]; int stride, padding, dilation, groups; } shape;
+
+static fa_tensor *conv(fa_tensor *x, fa_tensor *w, fa_tensor *b, const shape *s) {
+    return fa_conv2d(x, w, .bias = b, .stride = FA_SHAPE(s->stride, s->stride), .padding = FA_SHAPE(s->padding, s->padding),
+                     .dilation = FA_SHAPE(s->dilation, s->dilation), .groups = s->groups);
+}
+
+/* One convolution and its gradients there and on the CPU, with and without biases. */
+static void compare_conv(const shape *s, fa_dtype type, bool biased, int line) {
+    FA_SCOPE;
+    fa_tensor *x[2], *w[2], *b[2] = {NULL, NULL}, *y[2];
+    const fa_library_info before = library("cudnn");
+    for (int i = 0; i < 2; i++) {
+        const fa_device where = i ? device : FA_CPU;
+        fa_manual_seed(11);
+        x[i] = fa_requires_grad(r(type, where, FA_SHAPE(s->in[0], s->in[1], s->in[2], s->in[3])), true);
+        w[i] = fa_requires_grad(r(type, where, FA_SHAPE(s->weight[0], s->weight[1], s->weight[2], s->weight[3])), true);
+        if (biased) b[i] = fa_requires_grad(r(type, where, FA_SHAPE(s->weight[0])), true);
+        y[i] = conv(x[i], w[i], b[i], s);
+        assert_true(fa_backward(fa_sum(y[i])));
+    }
+    const double most = (type == FA_FLOAT16 || type == FA_BFLOAT16 ? 4 : 3) * tolerance(type);
+    const double d[] = {distance(fa_detach(y[1]), fa_detach(y[0])), distance(fa_grad(x[1]), fa_grad(x[0])), distance(fa_grad(w[1]), fa_grad(w[0])),
+                        biased ? distance(fa_grad(b[1]), fa_grad(b[0])) : 0};
+    for (int k = 0; k < 4; k++)
+        if (!(d[k] <= most)) fail_msg("shape %d, %s, %d: %g", line, fa_dtype_name(type), k, d[k]);
+    const fa_library_info after = library("cudnn");
+    assert_int_equal(after.calls - before.calls, convolutions ? 3 : 0);
+    assert_int_equal(after.declined, before.declined);
+}
+
+static void convolutions_of_all_forms(void **state) {
+    static const shape shapes[] = {{{2, 3, 7, 6}, {4, 3, 3, 3}, 1, 0, 1, 1}, {{2, 3, 9, 8}, {4, 3, 3, 2}, 2, 1, 1, 1},
+                                   {{1, 4, 9, 9}, {6, 2, 3, 3}, 1, 2, 2, 2}, {{3, 4, 5, 5}, {4, 1, 2, 2}, 3, 1, 1, 4},
+                                   {{2, 5, 1, 1}, {3, 5, 1, 1}, 1, 0, 1, 1}};
+    (void)state;
+    fa_set_math_modes(0, FA_MATH_CONV_TF32);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int t = 0; t < 4; t++)
+            for (int biased = 0; biased < 2; biased++) compare_conv(&shapes[i], types[t], biased, (int)i);
+}
+
+static double conv_third(void) {
+    return fa_item(fa_conv2d(fa_full(FA_SHAPE(1, 1, 1, 1), 1.0 / 3, .device = device), fa_ones(FA_SHAPE(1, 1, 1, 1), .device = device)));
+}
+
+static void tf32_in_convolutions_unless_forbidden(void **state) {
+    (void)state;
+    FA_SCOPE;
+    assert_true(conv_third() == (convolutions ? 1365.0 / 4096 : (double)(1.0f / 3)));
+    fa_set_math_modes(0, FA_MATH_CONV_TF32);
+    assert_true(conv_third() == (double)(1.0f / 3));
+    fa_set_math_modes(FA_MATH_CONV_TF32, FA_MATH_CONV_LIBRARY);
+    assert_true(conv_third() == (double)(1.0f / 3));
+    if (convolutions) assert_string_equal(library("cudnn").why, "the own kernels are preferred");
+}
+
+/* The most that a backward pass took beside its results: algorithm 1 wants a workspace, number 0 wants none. */
+static uint64_t room_of_backward(unsigned modes) {
+    FA_SCOPE;
+    fa_set_math_modes(modes, 0);
+    fa_tensor *g = fa_ones(FA_SHAPE(1, 2, 3, 3), .device = device), *w = fa_ones(FA_SHAPE(2, 2, 2, 2), .device = device);
+    const uint64_t before = fa_memory_allocated(device);
+    fa_reset_peak_memory_stats(device);
+    assert_non_null(fa_conv2d_input(g, w, FA_SHAPE(1, 2, 4, 4), FA_SHAPE(1, 1), FA_SHAPE(0, 0), FA_SHAPE(1, 1), 1));
+    const uint64_t most = fa_max_memory_allocated(device) - before;
+    fa_set_math_modes(0, modes);
+    return most;
+}
+
+static void the_switches_choose_the_algorithm(void **state) {
+    (void)state;
+    const uint64_t room = convolutions ? 32768 : 0;
+    assert_int_equal(room_of_backward(0), 512 + room);
+    assert_int_equal(room_of_backward(FA_MATH_CONV_DETERMINISTIC), 512);
+    assert_int_equal(room_of_backward(FA_MATH_DETERMINISTIC), 512);
+    assert_int_equal(room_of_backward(FA_MATH_CONV_BENCHMARK), 512); /* measured, the other one is faster */
+    assert_int_equal(room_of_backward(0), 512 + room);
+}
+
+static void failures_of_convolutions_name_them(void **state) {
+    (void)state;
+    FA_SCOPE;
+    fa_tensor *x = fa_ones(FA_SHAPE(1, 2, 4, 4), .device = device), *w = fa_ones(FA_SHAPE(2, 2, 2, 2), .device = device), *b = fa_ones(FA_SHAPE(2), .device = device);
+    assert_true(fa_item(fa_sum(fa_conv2d(x, w, .bias = b))) == 18 * 9);
+    for (int n = 1; n <= 1 + convolutions; n++) { /* the convolution, its bias */
+        assert_int_equal(sim_faults(n == 1 ? "launch:1" : "launch:2"), 0);
+        assert_null(fa_conv2d(x, w, .bias = b));
+        const fa_error e = fa_error_take();
+        assert_string_equal(e.op, "conv2d");
+        if (convolutions) assert_int_equal(strncmp(e.text, n == 1 ? "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED when calling `cudnnConvolutionForward`: " : "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED when calling `cudnnAddTensor`: ", 70), 0);
+        sim_faults(NULL);
+    }
+    assert_int_equal(sim_faults("late:1"), 0);
+    fa_tensor *y = fa_conv2d(x, w, .bias = b);
+    assert_true(y && !fa_synchronize(device));
+    assert_string_equal(fa_error_take().op, "conv2d");
+    sim_faults(NULL);
+    assert_true(fa_item(fa_sum(fa_conv2d(x, w, .bias = b))) == 18 * 9);
+}
+
 /* ---- memory, faults ---- */
 
 static void a_workspace_comes_from_the_allocator(void **state) {
@@ -315,6 +418,10 @@ static void a_library_is_described(void **state) {
     const fa_library_info info = library("cublaslt");
     const bool there = getenv("FACULA_SIM_LIBRARIES") != NULL;
     fa_library_info none;
+    const fa_library_info dnn = library("cudnn");
+    assert_int_equal(dnn.usable, convolutions);
+    assert_int_equal(dnn.version, convolutions ? 90300 : 0);
+    if (!convolutions) assert_string_equal(dnn.why, there ? "FACULA_CUDNN=off" : "not found");
     assert_int_equal(info.usable, products);
     assert_int_equal(info.version, products ? 130000 : 0);
     if (products) assert_non_null(strstr(info.file, "libfacula_sim.so"));
@@ -333,6 +440,10 @@ int main(void) {
                                        TEST(relu_keeps_nan),
                                        TEST(tf32_only_when_allowed),
                                        TEST(the_own_kernels_can_be_preferred),
+                                       TEST(convolutions_of_all_forms),
+                                       TEST(tf32_in_convolutions_unless_forbidden),
+                                       TEST(the_switches_choose_the_algorithm),
+                                       TEST(failures_of_convolutions_name_them),
                                        TEST(a_workspace_comes_from_the_allocator),
                                        TEST(failures_name_the_operator),
                                        TEST(memory_fails),
@@ -342,6 +453,7 @@ int main(void) {
     if (!sim_faults) return 77;
     const char *wish = getenv("FACULA_SIM_LIBRARIES"), *off = getenv("FACULA_CUBLAS");
     products = wish && strstr(wish, "cublaslt") && !off;
+    convolutions = wish && strstr(wish, "cudnn") && !getenv("FACULA_CUDNN");
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return failed + fa_finish("test_libraries");
 }

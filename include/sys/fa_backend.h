@@ -27,7 +27,7 @@ typedef enum fa_copy_kind { FA_COPY_TO_DEVICE, FA_COPY_TO_HOST, FA_COPY_WITHIN }
 typedef struct fa_library_call {
     const char *name;                    /* of the function that will run: late errors are told by it */
     uint64_t workspace;                  /* bytes of the device's memory that it wants while it runs */
-    int launches;                        /* how many of the queue's operations it will be */
+    int launches;                        /* run sets it: how many of the queue's operations it was, also when it failed on the way */
     void *state;                         /* the backend's own */
 } fa_library_call;
 

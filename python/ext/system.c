@@ -257,6 +257,33 @@ static PyObject *device_sensors(PyObject *self, PyObject *device)
     return Py_BuildValue("(iiiii)", s.utilization, s.memory_utilization, s.temperature, s.power, s.clock);
 }
 
+/* math_modes(on, off): the modes before; bits of FA_MATH_... */
+static PyObject *math_modes(PyObject *self, PyObject *args)
+{
+    unsigned on, off;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "II", &on, &off)) return NULL;
+    return PyLong_FromUnsignedLong(fa_set_math_modes(on, off));
+}
+
+/* Every library of a device type, as a dict. */
+static PyObject *libraries(PyObject *self, PyObject *type)
+{
+    fa_device d;
+    fa_library_info info;
+    (void)self;
+    if (!device_arg(type, "libraries", &d)) return NULL;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && fa_library_get(d.type, i, &info); i++) {
+        PyObject *one = Py_BuildValue("{s:s,s:s,s:K,s:O,s:s,s:K,s:K}", "name", info.name, "file", info.file, "version", (unsigned long long)info.version,
+                                      "usable", info.usable ? Py_True : Py_False, "why", info.why, "calls", (unsigned long long)info.calls,
+                                      "declined", (unsigned long long)info.declined);
+        if (!one || PyList_Append(list, one) < 0) Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
 static PyObject *current_device(PyObject *self, PyObject *type)
 {
     fa_device d;
@@ -411,6 +438,8 @@ PyMethodDef fapy_system_functions[] = {
     {"_accelerator", accelerator, METH_NOARGS, NULL},
     {"_device_properties", device_properties, METH_O, NULL},
     {"_device_sensors", device_sensors, METH_O, NULL},
+    {"_math_modes", math_modes, METH_VARARGS, NULL},
+    {"_libraries", libraries, METH_O, NULL},
     {"_current_device", current_device, METH_O, NULL},
     {"_set_device", set_current_device, METH_O, NULL},
     {"_synchronize", synchronize, METH_O, NULL},

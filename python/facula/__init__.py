@@ -262,12 +262,14 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
 def get_float32_matmul_precision():
     """get_float32_matmul_precision() -> str
 
-    "highest": float32 products are computed in float32.
+    "highest": float32 products are computed in float32. "high", "medium": NVIDIA's library may round to TF32 first.
 
     >>> torch.get_float32_matmul_precision()
     'highest'
     """
-    return _matmul_precision
+    if not backends.cuda.matmul.allow_tf32:
+        return "highest"
+    return "medium" if _matmul_precision == "medium" else "high"
 
 
 _matmul_precision = "highest"
@@ -276,26 +278,33 @@ _matmul_precision = "highest"
 def set_float32_matmul_precision(precision):
     """set_float32_matmul_precision(precision)
 
-    "highest", "high" or "medium": noted; Facula computes float32 products in float32 always.
+    "highest": float32 products are computed in float32. "high" or "medium": on cuda devices cuBLASLt may round float32 to TF32 (10 bits) first,
+    as after torch.backends.cuda.matmul.allow_tf32 = True.
 
     >>> torch.set_float32_matmul_precision('highest')
     """
     global _matmul_precision
+    if precision not in ("highest", "high", "medium"):
+        import warnings
+        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.", stacklevel=2)
+        return
     _matmul_precision = precision
+    backends.cuda.matmul.allow_tf32 = precision != "highest"
 
 
-_deterministic = _warn_only = False
+_warn_only = False
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """use_deterministic_algorithms(mode, *, warn_only=False)
 
-    Noted; Facula's results are the same in every run anyway.
+    Facula's own kernels give the same bits in every run; with True, cuDNN, where it is used, takes only algorithms that do so too.
 
     >>> torch.use_deterministic_algorithms(False)
     """
-    global _deterministic, _warn_only
-    _deterministic, _warn_only = mode, warn_only
+    global _warn_only
+    _warn_only = warn_only
+    _C._math_modes(64 if mode else 0, 64)
 
 
 def are_deterministic_algorithms_enabled():
@@ -306,7 +315,7 @@ def are_deterministic_algorithms_enabled():
     >>> torch.are_deterministic_algorithms_enabled()
     False
     """
-    return _deterministic
+    return _builtins.bool(_C._math_modes(0, 0) & 64)
 
 
 def is_deterministic_algorithms_warn_only_enabled():
@@ -345,7 +354,7 @@ def get_deterministic_debug_mode():
     >>> torch.get_deterministic_debug_mode()
     0
     """
-    return (1 if _warn_only else 2) if _deterministic else 0
+    return (1 if _warn_only else 2) if are_deterministic_algorithms_enabled() else 0
 
 
 def get_num_interop_threads():

@@ -216,7 +216,7 @@ bool fai_queue_hangs(fai_dev *dev);                 /* the watchdog gave one of 
 /* What is launched: a kernel, or a library's call. */
 typedef struct fai_work {
     const char *kernel;                  /* its name */
-    int group_size, launches;            /* launches: how many of the driver's it will be */
+    int group_size;
     fa_kernel_handle handle;
     fa_library_call *library;            /* NULL: the kernel */
     fa_address workspace;

@@ -29,7 +29,7 @@ int fai_library_launch(fai_dev *dev, int kernel, const fa_plan *plan, fai_buffer
     const fa_library *library = dev->backend->library;
     const char *name = fai_kernels[kernel].name;
     if (!library || !library->knows(name)) return 0;
-    fa_library_call call = {.name = name, .launches = 1};
+    fa_library_call call = {.name = name};
     fai_buffer *workspace = NULL;
     char doing[160];
     snprintf(doing, sizeof doing, "asking a library to do '%s' for '%s'", name, op);
@@ -40,7 +40,7 @@ int fai_library_launch(fai_dev *dev, int kernel, const fa_plan *plan, fai_buffer
         library->drop(&call);
         return -1;
     }
-    const fai_work work = {.kernel = call.name, .library = &call, .workspace = workspace ? workspace->address : 0, .launches = call.launches};
+    const fai_work work = {.kernel = call.name, .library = &call, .workspace = workspace ? workspace->address : 0};
     code = fai_queue_launch(dev, op, &work, plan, buffers, pointers);
     if (workspace) fai_buffer_unref(workspace);
     if (code) {

@@ -39,7 +39,8 @@ int fai_queue_launch(fai_dev *dev, const char *op, const fai_work *work, const f
     pthread_mutex_lock(&s->lock);
     pthread_mutex_lock(&dev->launch_lock);
     int code = give(dev, s, work, plan, pointers);
-    for (int i = 0; code == 0 && i < work->launches; i++) {
+    const int launches = work->library ? work->library->launches : code == 0;
+    for (int i = 0; i < launches; i++) {
         uint64_t number = s->launched = ++dev->launched;
         if (!s->first) s->first = number;
         dev->log[number % FAI_LOG] = (fai_queued){op, work->kernel, number, fai_place_base(s) | ++s->place};

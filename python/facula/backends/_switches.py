@@ -59,10 +59,6 @@ def _cuda():
         """Which library serves linear algebra: LAPACK on the host, whatever is asked for."""
         return "lapack"
 
-    def preferred_blas_library(backend=None):
-        """Which library serves matrix products."""
-        return "facula"
-
     def preferred_rocm_fa_library(backend=None):
         """Which library serves attention on AMD's devices: none."""
         return "facula"

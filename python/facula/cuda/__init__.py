@@ -108,6 +108,16 @@ def current_solver_handle():
     raise NotImplementedError("current_solver_handle(): linear algebra is LAPACK's, on the host; cuSOLVER is not used")
 
 
+def libraries():
+    """NVIDIA's libraries that are used in place of Facula's own kernels, each as a dict: name, file, version, usable, why (it is not usable, or
+    what it declined last), calls (how often it did the work), declined (how often it left it to Facula's own kernel).
+
+    >>> [library['name'] for library in torch.cuda.libraries()]
+    ['cublaslt', 'cudnn']
+    """
+    return _C._libraries(_C.device("cuda"))
+
+
 def get_device_module():
     """The module torch.cuda itself.
 

@@ -15,15 +15,6 @@ static const fai_cuda_symbol symbols[] = {
 #define FAI_CUBLASLT(result, member, symbol, args) {#symbol, offsetof(fai_cublaslt, member)},
 #include "libraries.def"
 };
-fai_cuda_vendor fai_cuda_cublaslt = {.name = "cublaslt",
-                                     .variable = "FACULA_CUBLAS",
-                                     .which = FAI_CUDA_CUBLASLT,
-                                     .symbols = symbols,
-                                     .nsymbols = sizeof symbols / sizeof symbols[0],
-                                     .table = &lt,
-                                     .version = version,
-                                     .lock = PTHREAD_MUTEX_INITIALIZER};
-
 /* The four matrices by cuBLASLt's names: D = op(A) op(B) + C. */
 enum { A, B, C, D, MATRICES };
 static const int view_of[MATRICES] = {2, 1, 3, 0}; /* of the plan */
@@ -40,19 +31,16 @@ typedef struct kind {
 } kind;
 
 typedef struct product {
+    fai_cuda_entry entry;
     kind key;
     cublasLtMatmulDesc_t description;
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algorithm;
     size_t workspace;
-    int uses;
-    bool kept; /* in the table */
 } product;
 
-enum { KEPT = 256, MOST_WORKSPACE = 32 << 20, MOST_WORKSPACE_OLD = 8 << 20 };
-static product *kept[KEPT];
+enum { MOST_WORKSPACE = 32 << 20, MOST_WORKSPACE_OLD = 8 << 20 };
 static cublasLtHandle_t handles[FAI_CUDA_DEVICES];
-#define LOCK (&fai_cuda_cublaslt.lock)
 
 /* ---- from the plan to a kind of product ---- */
 
@@ -149,7 +137,8 @@ static const char *read_plan(const fa_plan *plan, const fa_address pointers[8], 
 
 /* ---- making what one kind needs ---- */
 
-static void destroy(product *p) {
+static void destroy(fai_cuda_entry *entry) {
+    product *p = (product *)entry;
     if (p->description) lt.product_destroy(p->description);
     for (int i = 0; i < MATRICES; i++)
         if (p->layout[i]) lt.layout_destroy(p->layout[i]);
@@ -221,34 +210,33 @@ static cublasStatus_t choose(product *p) {
     return bad;
 }
 
-/* With the lock held, on the device. */
-static product *make(const kind *key, fa_address bias, cublasStatus_t *bad) {
-    *bad = handles[key->device] ? CUBLAS_STATUS_SUCCESS : lt.create(&handles[key->device]);
-    if (*bad) return NULL;
+static fai_cuda_entry *make(const void *of, const fa_address pointers[8], int *answer) {
+    const kind *key = of;
+    *answer = handles[key->device] ? CUBLAS_STATUS_SUCCESS : lt.create(&handles[key->device]);
+    if (*answer) return NULL;
     product *p = fai_calloc(FAI_TAG_OTHER, sizeof *p);
-    *bad = CUBLAS_STATUS_ALLOC_FAILED;
+    *answer = CUBLAS_STATUS_ALLOC_FAILED;
     if (!p) return NULL;
     p->key = *key;
-    *bad = describe(p, bias);
-    if (!*bad) *bad = choose(p);
-    if (!*bad) return p;
-    destroy(p);
+    *answer = describe(p, pointers[3]);
+    if (!*answer) *answer = choose(p);
+    if (!*answer) return &p->entry;
+    destroy(&p->entry);
     return NULL;
 }
 
-/* With the lock held. A place that a product in use lies in is left to it. */
-static product *find_or_make(const kind *key, fa_address bias, cublasStatus_t *bad) {
-    product **place = &kept[fai_hash(key, sizeof *key, 1) % KEPT];
-    *bad = CUBLAS_STATUS_SUCCESS;
-    product *p = *place && !memcmp(&(*place)->key, key, sizeof *key) ? *place : NULL;
-    if (!p && (p = make(key, bias, bad)) && (!*place || !(*place)->uses)) {
-        if (*place) destroy(*place);
-        *place = p;
-        p->kept = true;
-    }
-    if (p) p->uses++;
-    return p;
-}
+fai_cuda_vendor fai_cuda_cublaslt = {.name = "cublaslt",
+                                     .variable = "FACULA_CUBLAS",
+                                     .which = FAI_CUDA_CUBLASLT,
+                                     .symbols = symbols,
+                                     .nsymbols = sizeof symbols / sizeof symbols[0],
+                                     .table = &lt,
+                                     .version = version,
+                                     .lock = PTHREAD_MUTEX_INITIALIZER,
+                                     .key_at = offsetof(product, key),
+                                     .key_bytes = sizeof(kind),
+                                     .make = make,
+                                     .destroy = destroy};
 
 /* ---- the doors ---- */
 
@@ -260,11 +248,9 @@ int fai_cuda_product_prepare(int device, const fa_plan *plan, const fa_address p
     if (why) return fai_cuda_decline(&fai_cuda_cublaslt, "%s", why);
     int bad = fai_cuda_enter(device);
     if (bad) return bad;
-    cublasStatus_t status;
-    pthread_mutex_lock(LOCK);
-    product *p = find_or_make(&key, pointers[3], &status);
-    pthread_mutex_unlock(LOCK);
-    if (!p) return fai_cuda_decline(&fai_cuda_cublaslt, "it answered %s", lt.status_name(status));
+    int answer;
+    product *p = (product *)fai_cuda_entry_find(&fai_cuda_cublaslt, &key, pointers, &answer);
+    if (!p) return fai_cuda_decline(&fai_cuda_cublaslt, "it answered %s", lt.status_name(answer));
     call->name = "cublasLtMatmul";
     call->workspace = p->workspace;
     call->state = p;
@@ -287,28 +273,18 @@ int fai_cuda_product_run(int device, fa_stream_handle stream, fa_library_call *c
                              p->layout[B], wide ? (const void *)&beta64 : &beta32, at[C], p->layout[C],
                              (void *)(uintptr_t)pointers[0], p->layout[D], &p->algorithm, (void *)(uintptr_t)workspace,
                              p->workspace, (cudaStream_t)(CUstream)stream);
-    if (!status) return 0;
-    const char *more = fai_cuda_sim.error_text ? fai_cuda_sim.error_text() : "";
-    fai_cuda_refused("CUDA error: %s when calling `cublasLtMatmul`%s%s", lt.status_name(status), *more ? ": " : "", more);
-    return fai_cuda_is_lost() ? FA_BACKEND_LOST : FA_BACKEND_FAILED;
+    call->launches = !status;
+    return status ? fai_cuda_vendor_failed("CUDA", lt.status_name(status), call->name) : 0;
 }
 
-void fai_cuda_product_drop(fa_library_call *call) {
-    product *p = call->state;
-    pthread_mutex_lock(LOCK);
-    if (--p->uses == 0 && !p->kept) destroy(p);
-    pthread_mutex_unlock(LOCK);
-}
+void fai_cuda_product_drop(fa_library_call *call) { fai_cuda_entry_drop(&fai_cuda_cublaslt, call->state); }
 
 void fai_cuda_product_close(void) {
-    pthread_mutex_lock(LOCK);
-    for (int i = 0; i < KEPT; i++) {
-        if (kept[i]) destroy(kept[i]);
-        kept[i] = NULL;
-    }
+    pthread_mutex_lock(&fai_cuda_cublaslt.lock);
+    fai_cuda_entries_end(&fai_cuda_cublaslt);
     for (int i = 0; i < FAI_CUDA_DEVICES; i++) {
         if (handles[i]) lt.destroy(handles[i]);
         handles[i] = NULL;
     }
-    pthread_mutex_unlock(LOCK);
+    pthread_mutex_unlock(&fai_cuda_cublaslt.lock);
 }

@@ -48,6 +48,12 @@ bool fai_cuda_is_lost(void);                                   /* whether the th
 /* ---- vendor.c: libraries in place of own kernels ---- */
 extern const fa_library fai_cuda_library;
 enum { FAI_CUDA_WHY = 256 };
+/* What a library needs for one kind of call, made once and kept. It lies at the start of the library's own struct. */
+typedef struct fai_cuda_entry {
+    int uses;
+    bool kept; /* in the table */
+} fai_cuda_entry;
+enum { FAI_CUDA_KEPT = 256 };
 /* One library: opened when first wanted, and then either usable or not for the rest of the process. */
 typedef struct fai_cuda_vendor {
     const char *name, *variable; /* "cublaslt"; FACULA_CUBLAS=off */
@@ -61,10 +67,19 @@ typedef struct fai_cuda_vendor {
     bool usable;                 /* fixed once it is opened */
     char file[256], why[FAI_CUDA_WHY];
     _Atomic uint64_t calls, declined;
+    /* Entries by their key, which lies at key_at in them; make: with the lock held, on the device; NULL and an answer of the library */
+    size_t key_at, key_bytes;
+    fai_cuda_entry *(*make)(const void *key, const fa_address pointers[8], int *answer);
+    void (*destroy)(fai_cuda_entry *entry);
+    fai_cuda_entry *kept[FAI_CUDA_KEPT];
 } fai_cuda_vendor;
-extern fai_cuda_vendor fai_cuda_cublaslt;
+extern fai_cuda_vendor fai_cuda_cublaslt, fai_cuda_cudnn;
 bool fai_cuda_vendor_ready(fai_cuda_vendor *vendor);
 int fai_cuda_decline(fai_cuda_vendor *vendor, const char *format, ...) FA_PRINTF(2, 3); /* FA_BACKEND_DECLINED */
+fai_cuda_entry *fai_cuda_entry_find(fai_cuda_vendor *vendor, const void *key, const fa_address pointers[8], int *answer); /* or made */
+void fai_cuda_entry_drop(fai_cuda_vendor *vendor, fai_cuda_entry *entry);
+void fai_cuda_entries_end(fai_cuda_vendor *vendor); /* with the lock held */
+int fai_cuda_vendor_failed(const char *library, const char *answer, const char *function); /* the FA_BACKEND_ code */
 
 /* ---- cublaslt.c ---- */
 int fai_cuda_product_prepare(int device, const fa_plan *plan, const fa_address pointers[8], unsigned modes, fa_library_call *call);
@@ -72,6 +87,13 @@ int fai_cuda_product_run(int device, fa_stream_handle stream, fa_library_call *c
                          fa_address workspace);
 void fai_cuda_product_drop(fa_library_call *call);
 void fai_cuda_product_close(void);
+
+/* ---- cudnn.c. direction: 0 forward, 1 the input's gradient, 2 the weight's ---- */
+int fai_cuda_conv_prepare(int device, int direction, const fa_plan *plan, const fa_address pointers[8], unsigned modes,
+                          fa_library_call *call);
+int fai_cuda_conv_run(int device, fa_stream_handle stream, fa_library_call *call, const fa_address pointers[8], fa_address workspace);
+void fai_cuda_conv_drop(fa_library_call *call);
+void fai_cuda_conv_close(void);
 
 /* ---- build.c ---- */
 int fai_cuda_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static fai_cuda_vendor *const vendors[] = {&fai_cuda_cublaslt};
+static fai_cuda_vendor *const vendors[] = {&fai_cuda_cublaslt, &fai_cuda_cudnn};
 enum { VENDORS = sizeof vendors / sizeof vendors[0] };
 
 static void open_vendor(fai_cuda_vendor *v) {
@@ -18,6 +18,7 @@ static void open_vendor(fai_cuda_vendor *v) {
         snprintf(v->why, sizeof v->why, "%s=off", v->variable);
         return;
     }
+    if (v->which == FAI_CUDA_CUDNN) fai_cuda_open(FAI_CUDA_CUBLASLT); /* it asks for it by name, and may not find it where we do */
     void *library = fai_cuda_open(v->which);
     if (!library) {
         snprintf(v->why, sizeof v->why, "not found");
@@ -53,24 +54,84 @@ int fai_cuda_decline(fai_cuda_vendor *v, const char *format, ...) {
     return FA_BACKEND_DECLINED;
 }
 
-static bool is_product(const char *kernel) { return !strncmp(kernel, "gemm_f", 6); }
+int fai_cuda_vendor_failed(const char *library, const char *answer, const char *function) {
+    const char *more = fai_cuda_sim.error_text ? fai_cuda_sim.error_text() : "";
+    fai_cuda_refused("%s error: %s when calling `%s`%s%s", library, answer, function, *more ? ": " : "", more);
+    return fai_cuda_is_lost() ? FA_BACKEND_LOST : FA_BACKEND_FAILED;
+}
 
-static bool knows(const char *kernel) { return is_product(kernel) && fai_cuda_vendor_ready(&fai_cuda_cublaslt); }
+/* ---- entries ---- */
+
+/* A place that an entry in use lies in is left to it. */
+fai_cuda_entry *fai_cuda_entry_find(fai_cuda_vendor *v, const void *key, const fa_address pointers[8], int *answer) {
+    *answer = 0;
+    pthread_mutex_lock(&v->lock);
+    fai_cuda_entry **place = &v->kept[fai_hash(key, v->key_bytes, 1) % FAI_CUDA_KEPT];
+    fai_cuda_entry *e = *place && !memcmp((const char *)*place + v->key_at, key, v->key_bytes) ? *place : NULL;
+    if (!e && (e = v->make(key, pointers, answer)) && (!*place || !(*place)->uses)) {
+        if (*place) v->destroy(*place);
+        *place = e;
+        e->kept = true;
+    }
+    if (e) e->uses++;
+    pthread_mutex_unlock(&v->lock);
+    return e;
+}
+
+void fai_cuda_entry_drop(fai_cuda_vendor *v, fai_cuda_entry *entry) {
+    pthread_mutex_lock(&v->lock);
+    if (--entry->uses == 0 && !entry->kept) v->destroy(entry);
+    pthread_mutex_unlock(&v->lock);
+}
+
+void fai_cuda_entries_end(fai_cuda_vendor *v) {
+    for (int i = 0; i < FAI_CUDA_KEPT; i++) {
+        if (v->kept[i]) v->destroy(v->kept[i]);
+        v->kept[i] = NULL;
+    }
+}
+
+/* ---- which kernel is whose ---- */
+
+/* Whose work a kernel is; NULL: nobody's. Convolutions say their direction. */
+static fai_cuda_vendor *owner(const char *kernel, int *direction) {
+    static const char *const convolutions[] = {"conv2d_f", "conv2d_input_f", "conv2d_weight_f"};
+    if (!strncmp(kernel, "gemm_f", 6)) return &fai_cuda_cublaslt;
+    for (*direction = 0; *kernel == 'c' && *direction < 3; ++*direction)
+        if (!strncmp(kernel, convolutions[*direction], strlen(convolutions[*direction]))) return &fai_cuda_cudnn;
+    return NULL;
+}
+
+static bool knows(const char *kernel) {
+    int direction;
+    fai_cuda_vendor *v = owner(kernel, &direction);
+    return v && fai_cuda_vendor_ready(v);
+}
 
 static int prepare(int device, const char *kernel, const void *plan, const fa_address pointers[8], unsigned modes,
                    fa_library_call *call) {
-    (void)kernel;
+    int direction = 0;
+    if (owner(kernel, &direction) == &fai_cuda_cudnn) return fai_cuda_conv_prepare(device, direction, plan, pointers, modes, call);
     return fai_cuda_product_prepare(device, plan, pointers, modes, call);
+}
+
+static fai_cuda_vendor *vendor_of(const fa_library_call *call) {
+    return strncmp(call->name, "cublas", 6) ? &fai_cuda_cudnn : &fai_cuda_cublaslt;
 }
 
 static int run(int device, fa_stream_handle stream, fa_library_call *call, const void *plan, const fa_address pointers[8],
                fa_address workspace) {
-    const int bad = fai_cuda_product_run(device, stream, call, plan, pointers, workspace);
-    if (!bad) atomic_fetch_add_explicit(&fai_cuda_cublaslt.calls, 1, memory_order_relaxed);
+    fai_cuda_vendor *v = vendor_of(call);
+    const int bad = v == &fai_cuda_cudnn ? fai_cuda_conv_run(device, stream, call, pointers, workspace)
+                                         : fai_cuda_product_run(device, stream, call, plan, pointers, workspace);
+    if (!bad) atomic_fetch_add_explicit(&v->calls, 1, memory_order_relaxed);
     return bad;
 }
 
-static void drop(fa_library_call *call) { fai_cuda_product_drop(call); }
+static void drop(fa_library_call *call) {
+    if (vendor_of(call) == &fai_cuda_cudnn) fai_cuda_conv_drop(call);
+    else fai_cuda_product_drop(call);
+}
 
 static bool get(int number, fa_library_info *out) {
     if (number >= VENDORS) return false;

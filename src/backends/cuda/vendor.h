@@ -1,4 +1,4 @@
-/* What is used of cuBLASLt, declared here with NVIDIA's names and numbers, so that building Facula needs neither headers nor
+/* What is used of cuBLASLt and cuDNN, declared here with NVIDIA's names and numbers, so that building Facula needs neither headers nor
  * libraries of theirs. A test compares every number, size and prototype with the real headers where they are. */
 #ifndef FAI_CUDA_VENDOR_H
 #define FAI_CUDA_VENDOR_H
@@ -61,5 +61,46 @@ typedef struct fai_cublaslt {
 #define FAI_CUBLASLT(result, member, symbol, args) result(*member) args;
 #include "libraries.def"
 } fai_cublaslt;
+
+/* ---- cuDNN 9 ---- */
+
+typedef int cudnnStatus_t, cudnnTensorFormat_t, cudnnDataType_t, cudnnConvolutionMode_t, cudnnMathType_t, cudnnDeterminism_t;
+typedef int cudnnConvolutionFwdAlgo_t, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t;
+typedef struct cudnnContext *cudnnHandle_t;
+typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
+typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
+typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
+
+enum {
+    CUDNN_STATUS_SUCCESS = 0,
+    CUDNN_STATUS_NOT_INITIALIZED = 1001,
+    CUDNN_STATUS_BAD_PARAM = 2000,
+    CUDNN_STATUS_NOT_SUPPORTED = 3000,
+    CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED = 4003,
+    CUDNN_STATUS_EXECUTION_FAILED = 5000
+};
+enum { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_DOUBLE = 1, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFLOAT16 = 9 };
+enum { CUDNN_TENSOR_NCHW = 0, CUDNN_CROSS_CORRELATION = 1 };
+enum { CUDNN_DEFAULT_MATH = 0, CUDNN_TENSOR_OP_MATH = 1, CUDNN_FMA_MATH = 3 };
+enum { CUDNN_NON_DETERMINISTIC = 0, CUDNN_DETERMINISTIC = 1 };
+
+/* One algorithm as cuDNN describes it; the three directions' structs differ in name only. */
+typedef struct fai_dnn_choice {
+    int algo;
+    cudnnStatus_t status;
+    float time;
+    size_t memory;
+    cudnnDeterminism_t determinism;
+    cudnnMathType_t mathType;
+    int reserved[3];
+} fai_dnn_choice, cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t;
+_Static_assert(sizeof(cudnnConvolutionFwdAlgoPerf_t) == 48, "as NVIDIA's");
+_Static_assert(sizeof(cudnnConvolutionBwdDataAlgoPerf_t) == 48, "as NVIDIA's");
+_Static_assert(sizeof(cudnnConvolutionBwdFilterAlgoPerf_t) == 48, "as NVIDIA's");
+
+typedef struct fai_cudnn {
+#define FAI_CUDNN(result, member, symbol, args) result(*member) args;
+#include "libraries.def"
+} fai_cudnn;
 
 #endif

@@ -11,7 +11,7 @@
  *   driver.c   the cu* functions
  *   facts.c    those that tell of a device, and the nvml* functions: its sensors
  *   nvrtc.c    the nvrtc* functions
- *   library.c, cublaslt.c   stand-ins of NVIDIA's libraries, which only FACULA_SIM_LIBRARIES brings
+ *   library.c, cublaslt.c, cudnn.c   stand-ins of NVIDIA's libraries, which only FACULA_SIM_LIBRARIES brings
  *
  * A device has 4 multiprocessors of 1,024 threads, warps of 32, compute capability 8.0 and FACULA_SIM_MEMORY bytes (1 GiB).
  * One mutex guards all state; kernels and copies run outside it. */
@@ -195,7 +195,7 @@ typedef struct sim_prepared {
 CUresult sim_prepare(sim_device *device, const sim_op *op, sim_prepared *out, char *why, size_t n); /* under the lock */
 void sim_run(const sim_op *op, sim_prepared *prepared);                                             /* outside it */
 
-/* ---- library.c, cublaslt.c: libraries that FACULA_SIM_LIBRARIES names. Each call is one launch of one group, so all that the
+/* ---- library.c, cublaslt.c, cudnn.c: libraries that FACULA_SIM_LIBRARIES names. Each call is one launch of one group, so all that the
  * simulator checks of a launch it checks of them: live allocations by the plan's spans, order, faults. ---- */
 CUresult sim_call(const fa_kernel_entry *kernel, struct CUstream_st *stream, const fa_plan *plan, const CUdeviceptr *pointers);
 sim_device *sim_current(void); /* of the thread's context; NULL and a text if there is none that lives */
