@@ -83,7 +83,7 @@ only() { # only FILE PATTERN: no dynamic symbol but those
     ! nm -D --defined-only "$1" | awk '{ print $NF }' | grep -v -E "$2"
 }
 check "only fa_ symbols are exported" only "$prefix/lib/libfacula.so.0" '^fa_'
-check "only the driver's symbols are exported" only "$prefix/lib/libfacula_sim.so" '^(cu|nvrtc|facula_sim_)'
+check "only the driver's symbols are exported" only "$prefix/lib/libfacula_sim.so" '^(cu|nvrtc|nvml|facula_sim_)'
 small() { # small BYTES FILE...
     limit=$1 sum=0
     shift

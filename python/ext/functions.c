@@ -767,17 +767,20 @@ FAPY_DO(to)
     return moved(v[0].as.t, &t, mark);
 }
 
-FAPY_DO(cuda)
+/* x.cuda(), x.xpu(): a number is a device of that type. */
+static PyObject *moved_to_type(fapy_value *v, int type, const char *name)
 {
     const uint32_t mark = FAPY_MARK;
-    target t = {.device = FA_CUDA(-1), .non_blocking = v[2].given && v[2].as.b};
+    target t = {.device = fa_device_of_type(type, -1), .non_blocking = v[2].given && v[2].as.b};
     if (v[1].given && PyLong_Check(v[1].as.o)) {
-        if (!fapy_device_from(v[1].as.o, "cuda", "device", 1, &t.device)) return NULL;
-        t.device.type = FA_DEVICE_CUDA;
+        if (!fapy_device_from(v[1].as.o, name, "device", 1, &t.device)) return NULL;
+        t.device.type = type;
     } else if (v[1].given && !note_target(v[1].as.o, &t)) return NULL;
-    if (t.device.type != FA_DEVICE_CUDA) return PyErr_SetString(PyExc_RuntimeError, "Invalid device, must be cuda device"), NULL;
+    if (t.device.type != type) return PyErr_Format(PyExc_RuntimeError, "Invalid device, must be %s device", name);
     return moved(v[0].as.t, &t, mark);
 }
+FAPY_DO(cuda) { return moved_to_type(v, FA_DEVICE_CUDA, "cuda"); }
+FAPY_DO(xpu) { return moved_to_type(v, FA_DEVICE_XPU, "xpu"); }
 
 static const char *const type_names[FA_DTYPE_COUNT] = {[FA_BOOL] = "Bool", [FA_UINT8] = "Byte", [FA_INT8] = "Char", [FA_INT16] = "Short", [FA_INT32] = "Int",
     [FA_INT64] = "Long", [FA_FLOAT16] = "Half", [FA_BFLOAT16] = "BFloat16", [FA_FLOAT32] = "Float", [FA_FLOAT64] = "Double"};

@@ -461,7 +461,7 @@ class Module(_C._ModuleBase):
 
     def xpu(self, device=None):
         """Moves all of it to an XPU."""
-        return self.to("xpu" if device is None else _C.device("xpu", device) if isinstance(device, int) else device)
+        return self._converted(lambda t: t.xpu(device))
 
     def cpu(self):
         """Moves all of it to the CPU."""
