@@ -7,6 +7,7 @@
 #include "fa_data.h"
 #include "fa_device.h"
 #include "fa_functional.h"
+#include "fa_graph.h"
 #include "fa_io.h"
 #include "fa_linalg.h"
 #include "fa_memory.h"

@@ -5,7 +5,7 @@
  *            parameter, whose elements lie side by side, are all of the view's dtype, and are as many in each table. Or single
  *            tensors of n[1] elements, where a device can't follow addresses in memory (OpenCL)
  *   nviews   2 and the number of states
- *   f[]      the row's numbers
+ *   f[]      the row's numbers; of a launch that a graph repeats they lie in memory, in the kernel's type: view[7] is a tensor then
  *   n[0]     groups a parameter: ceil(elements of the largest / 1024), but 512 are enough
  *   groups   n[0] times the number of parameters */
 
@@ -14,7 +14,7 @@
 #else
 #define OPTIM_ROW P.row
 #endif
-#define OPTIM_HYPER(k) ((REAL)P.f[k])
+#define OPTIM_HYPER(k) (P.view[7].kind == FA_VIEW_TENSOR ? ARG(REAL, 7)[k] : (REAL)P.f[k])
 #define OPTIM_CHUNK 1024
 #define OPTIM_POINTER(k)                                                \
     (P.view[k].kind == FA_VIEW_TABLE ? TABLE(char, k, parameter)        \

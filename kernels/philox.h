@@ -5,7 +5,8 @@
  * its number of draw q (4 a call, or 2 of 64 bits) belongs to element ((q / group) * T + t) * group + q % group.
  *
  *   n[0] = seed, n[1] = offset / 4, n[2] = group; numel = elements
- *   view[0] = the elements; its last dimension is walked fastest */
+ *   view[0] = the elements; its last dimension is walked fastest
+ *   view[7] = nothing, or two words {seed, place}: of a launch that a graph repeats. Then they stand for n[0], and n[1] counts from place on */
 #ifndef FA_PHILOX
 #define FA_PHILOX
 
@@ -51,6 +52,8 @@ FN fa_i64 fa_draw_place(PLAN_SPACE const fa_plan *plan, fa_i64 i) {
 
 #define FA_THREAD (GROUP * 256 + item)
 #define FA_THREADS (P.groups * 256)
-#define FA_DRAW(call) fa_philox((fa_u64)P.n[0], (fa_u64)(P.n[1] + (call)), (fa_u64)FA_THREAD)
+#define FA_SEED (fa_u64)(P.view[7].kind == FA_VIEW_TENSOR ? ARG(fa_i64, 7)[0] : P.n[0])
+#define FA_PLACE (P.view[7].kind == FA_VIEW_TENSOR ? ARG(fa_i64, 7)[1] + P.n[1] : P.n[1])
+#define FA_DRAW(call) fa_philox(FA_SEED, (fa_u64)(FA_PLACE + (call)), (fa_u64)FA_THREAD)
 
 #endif

@@ -83,7 +83,7 @@ KERNEL(permute, 256) {
                 fa_i64 last = i + 1;
                 while (last + 1 < n && KEY_USED(last + 1) == KEY_USED(i)) ++last;
                 for (fa_i64 left = last - i, drawn = 0; left > 0; --left, ++drawn) {
-                    const fa_words r = fa_philox((fa_u64)P.n[0], (fa_u64)(P.n[1] + drawn / 4), (fa_u64)i);
+                    const fa_words r = fa_philox(FA_SEED, (fa_u64)(FA_PLACE + drawn / 4), (fa_u64)i);
                     const fa_i64 other = (fa_i64)(r.w[drawn % 4] % (fa_u32)(left + 1)), moved = index[from + i + left];
                     index[from + i + left] = index[from + i + other];
                     index[from + i + other] = moved;

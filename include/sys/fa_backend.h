@@ -19,6 +19,7 @@ typedef struct fa_stream_ *fa_stream_handle; /* a queue; NULL is the device's de
 typedef struct fa_event_ *fa_event_handle;
 typedef struct fa_program_ *fa_program_handle;
 typedef struct fa_kernel_ *fa_kernel_handle;
+typedef struct fa_graph_ *fa_graph_handle;   /* work that is started as a whole */
 
 typedef enum fa_copy_kind { FA_COPY_TO_DEVICE, FA_COPY_TO_HOST, FA_COPY_WITHIN } fa_copy_kind;
 
@@ -93,6 +94,14 @@ typedef struct fa_backend {
 
     /* May be NULL: temperature, power and the like. FA_BACKEND_FAILED with a text where they can't be had. */
     int (*sensors)(int device, fa_device_sensors *out);
+
+    /* May all be NULL: a list of launches, copies and fills that the device keeps and starts as a whole. From graph_begin to graph_end
+     * what comes into the stream is noted down and not done; pinned memory is read and written when the graph runs. graph_end ends the
+     * noting in any case, and gives NULL with an error. Without them the library gives the device the list anew each time. */
+    int (*graph_begin)(int device, fa_stream_handle stream);
+    int (*graph_end)(int device, fa_stream_handle stream, fa_graph_handle *out);
+    int (*graph_launch)(int device, fa_graph_handle graph, fa_stream_handle stream);
+    int (*graph_destroy)(int device, fa_graph_handle graph); /* what is queued of it still runs */
 } fa_backend;
 
 enum { FA_BACKEND_DECLINED = 1, FA_BACKEND_NO_MEMORY = -2, FA_BACKEND_FAILED = -1, FA_BACKEND_LOST = -3 };

@@ -37,7 +37,7 @@ void fai_drop_caches(void);
 uint64_t fai_tag_bytes(fai_tag tag);                  /* in use under one tag */
 
 /* ---- object.c: counted objects and the scopes that own them ---- */
-typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_SCALER, FAI_TENSORS, FAI_VALUES, FAI_EVENT, FAI_KIND_COUNT } fai_kind;
+typedef enum fai_kind { FAI_TENSOR, FAI_MODULE, FAI_OPTIMIZER, FAI_GENERATOR, FAI_DATASET, FAI_LOADER, FAI_SCHEDULER, FAI_SCALER, FAI_TENSORS, FAI_VALUES, FAI_EVENT, FAI_GRAPH, FAI_MEMPOOL, FAI_KIND_COUNT } fai_kind;
 /* The first two words are laid out as a PyObject's, so that one object can serve both languages; type is NULL in C. */
 typedef struct fai_object {
     int64_t refs;
@@ -96,6 +96,7 @@ typedef struct fai_thread {
     const char *called;                 /* FAI_CALLED: the function whose name errors carry */
     int16_t current_device[16];         /* by type */
     uint8_t stream_of[64];              /* by device: the id of its current stream */
+    void *memory_pool;                  /* the fa_mempool that this thread's memory comes from; NULL: none */
     fa_device default_device;           /* all zero: the process-wide one */
     int device_depth;
     uint16_t autocast;                  /* autograd/autocast.c: bit t is set where it is on for device type t */

@@ -104,6 +104,7 @@ static void add_segment(fai_dev *dev, fai_block *block) {
     block->segment_after = dev->segments;
     if (dev->segments) dev->segments->segment_before = block;
     dev->segments = block;
+    block->heap->segments++;
     fai_count_segment(dev, block, true);
 }
 
@@ -111,6 +112,7 @@ static void drop_segment(fai_dev *dev, fai_block *block) {
     if (block->segment_after) block->segment_after->segment_before = block->segment_before;
     if (block->segment_before) block->segment_before->segment_after = block->segment_after;
     else dev->segments = block->segment_after;
+    block->heap->segments--;
     fai_count_segment(dev, block, false);
 }
 
@@ -175,7 +177,7 @@ void fai_block_used_by(fai_dev *dev, fai_block *block, const fai_stream *s) {
     pthread_mutex_lock(&dev->memory_lock);
     int i = 0;
     while (i < block->nuses && i < 3 && block->use[i].stream != s) i++;
-    if (&s->heap != block->heap && i == block->nuses) {
+    if (s != block->heap->stream && i == block->nuses) {
         if (i < 3) block->use[i].stream = s->dev->streams[s->id];
         block->nuses++;
     }
@@ -191,16 +193,33 @@ void fai_heap_add(fai_dev *dev, fai_heap *heap) {
     pthread_mutex_unlock(&dev->memory_lock);
 }
 
-/* A stream that was given up may still write to it: then nothing is given back. */
+void fai_heap_drop(fai_dev *dev, fai_heap *heap) {
+    fai_heap **link = &dev->heaps;
+    while (*link != heap) link = &(*link)->next;
+    *link = heap->next;
+    fai_free(FAI_TAG_OTHER, heap, sizeof *heap);
+}
+
+static void drop_ended_heaps(fai_dev *dev) {
+    for (fai_heap *h = dev->heaps, *next; h; h = next) {
+        next = h->next;
+        if (h->ends && h->segments == 0) fai_heap_drop(dev, h);
+    }
+}
+
+/* A stream that was given up may still write to it: then nothing is given back. What belongs to a pool stays: graphs know its addresses. */
 static uint64_t release_unused_locked(fai_dev *dev) {
     uint64_t unused = dev->waiting ? 1 : 0, released = 0;
-    for (const fai_heap *h = dev->heaps; h && !unused; h = h->next) unused = unused_bytes(&h->small) + unused_bytes(&h->large);
+    for (const fai_heap *h = dev->heaps; h && !unused; h = h->next)
+        if (!h->pool) unused = unused_bytes(&h->small) + unused_bytes(&h->large);
     if (!unused) return 0;
     fai_queue_wait(dev, "empty_cache");
     dev->stats.num_sync_all_streams++;
     if (fai_queue_hangs(dev)) return 0;
     settle_waiting(dev, true);
-    for (fai_heap *h = dev->heaps; h; h = h->next) released += release_from(dev, &h->small) + release_from(dev, &h->large);
+    for (fai_heap *h = dev->heaps; h; h = h->next)
+        if (!h->pool) released += release_from(dev, &h->small) + release_from(dev, &h->large);
+    drop_ended_heaps(dev);
     return released;
 }
 

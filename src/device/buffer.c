@@ -38,7 +38,8 @@ fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op) {
     fill_in(b, dev->name, bytes);
     b->address = b->room = 0;
     if (bytes == 0) return b;
-    fai_block *block = fai_block_new(dev, fai_heap_now(dev), bytes, op);
+    fai_heap *heap = fai_heap_now(dev, op);
+    fai_block *block = heap ? fai_block_new(dev, heap, bytes, op) : NULL;
     if (!block) {
         free_header(b);
         return NULL;

@@ -85,6 +85,30 @@ bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_bu
 /* Whether kernels of the device may follow addresses that lie in memory (FA_VIEW_TABLE): all but OpenCL's. */
 bool fai_device_has_tables(fa_device device);
 bool fai_device_has_library(fa_device device, int kernel); /* a library may do this kernel's work (library.c) */
+
+/* ---- graphs, for rooms above (capture.c). Everything about a device here means the thread's current stream there. ---- */
+bool fai_capturing(fa_device device);     /* work goes into a graph and is done later, again and again */
+bool fai_capture_allows(fa_device device, const char *op); /* what needs the device's numbers: false and an error while capturing */
+/* For the rest of the block work is done at once all the same, and memory is nobody's pool's: what a graph needs to be there once. */
+typedef struct fai_pause { void *stream; } fai_pause;
+fai_pause fai_capture_pause(fa_device device);
+void fai_capture_resume(const fai_pause *pause);
+#define FAI_CAPTURE_PAUSE(device) __attribute__((cleanup(fai_capture_resume), unused)) const fai_pause FA_JOIN(fai_pause_, __LINE__) = fai_capture_pause(device)
+/* The graph keeps the buffer, and counts as writing to it or not: for addresses that kernels find in memory. Launches do it by themselves. */
+bool fai_graph_hold(fa_device device, fai_buffer *b, bool writes, const char *op);
+/* What each replay needs to have told: before puts it into memory and may fail; after learns whether the replay was started; drop ends
+ * the context, which is the graph's from the call on, whether it succeeds or not. */
+typedef struct fai_feed {
+    bool (*before)(void *context);
+    void (*after)(void *context, bool started);
+    void (*drop)(void *context);
+    void *context;
+} fai_feed;
+bool fai_graph_feed(fa_device device, const fai_feed *feed, const char *op);
+/* Of the generator in the graph: two words on the device, seed and place (a quarter of the offset) where a replay begins; used: how far the graph
+ * has moved it. Borrowed. The lock of the generators is held. */
+fai_buffer *fai_graph_generator(fa_device device, fa_generator *g, uint64_t **used, const char *op);
+
 /* Four 64-bit words on the device that kernels set on a bad index (kernels/status.h). Waits look at them. Borrowed. */
 fai_buffer *fai_device_status(fa_device device, const char *op);
 bool fai_fail_status(const char *op, const int64_t words[4]); /* the error that such words stand for; returns false */

@@ -10,6 +10,7 @@ struct fa_event {
     fa_event_handle handle;
     fai_stream *stream; /* where it lies */
     uint64_t place;
+    uint64_t graph;      /* recorded in that capture, which has no work to mark yet; 0: in a queue */
     bool timing;
 };
 
@@ -45,6 +46,12 @@ bool fa_event_record(fa_event *event, fa_stream stream) {
         return fai_fail(FA_ERR_RUNTIME, "event_record",
                         "Event device %s does not match recording stream's device %s. Make an event for each device: fa_event_new",
                         fa_device_text(event->dev->name), fa_device_text(s->dev->name));
+    if (FAI_UNLIKELY(fai_capture_of(s) != NULL)) {
+        event->dev = s->dev;
+        event->stream = s;
+        event->place = fai_capture_mark(s, &event->graph);
+        return true;
+    }
     const fa_backend *b = s->dev->backend;
     pthread_mutex_lock(&s->lock);
     int code = event->handle ? 0 : b->event_create(s->dev->ordinal, &event->handle);
@@ -55,6 +62,7 @@ bool fa_event_record(fa_event *event, fa_stream stream) {
     if (!code) {
         event->stream = s;
         event->place = ++s->place;
+        event->graph = 0;
     }
     pthread_mutex_unlock(&s->lock);
     atomic_store(&s->dev->touched, true);
@@ -72,7 +80,8 @@ bool fa_event_wait(fa_event *event, fa_stream stream) {
     if (!check(event, "event", "event_wait")) return false;
     if (stream.device.type == FA_DEVICE_CPU) return fa_event_synchronize(event);
     fai_stream *s = fai_stream_find(stream, "event_wait");
-    if (!s || !event->handle || event->stream == s) return s != NULL; /* its own stream is in order anyway */
+    if (!s || !event->stream || event->stream == s) return s != NULL; /* its own stream is in order anyway */
+    if (FAI_UNLIKELY(event->graph || fai_capture_of(s))) return fai_capture_await(s, event->stream, event->graph, event->place, "event_wait");
     if (s->dev->backend != event->dev->backend) return fa_event_synchronize(event);
     int code = fai_stream_await(s, event->handle);
     return code == 0 || fai_fail_backend(s->dev, code, "event_wait", "making a stream wait for an event");
@@ -80,9 +89,20 @@ bool fa_event_wait(fa_event *event, fa_stream stream) {
 
 /* ---- the host ---- */
 
+static bool fail_captured(const fa_event *e, const char *op) {
+    char upper[16];
+    fai_type_upper(upper, e->dev->name.type);
+    if (fai_capture_of(e->stream)) fai_capture_invalidate(e->stream, op);
+    return fai_fail(FA_ERR_DEVICE, op,
+                    "%s error: operation not permitted on an event last recorded in a capturing stream. It marks a place in a graph: work that is noted down has no time. "
+                    "Record it outside of the capture, before and after a replay",
+                    upper);
+}
+
 bool fa_event_query(fa_event *event) {
     bool done = true;
     if (!check(event, "event", "event_query")) return false;
+    if (event->graph) return fail_captured(event, "event_query");
     if (!event->handle) return true;
     fai_dev *dev = fai_dev_get(event->dev->name, "event_query");
     if (!dev) return false;
@@ -94,6 +114,7 @@ bool fa_event_query(fa_event *event) {
 /* A failed launch before the event is told by a wait for its stream, which knows the launches. */
 bool fa_event_synchronize(fa_event *event) {
     if (!check(event, "event", "event_synchronize")) return false;
+    if (event->graph) return fail_captured(event, "event_synchronize");
     if (!event->handle) return true;
     fai_dev *dev = fai_dev_get(event->dev->name, "event_synchronize");
     return dev && fai_event_wait_for(event->stream, event->handle, event->place, "event_synchronize");
@@ -110,6 +131,10 @@ double fa_event_elapsed(fa_event *start, fa_event *end) {
     if (!check(start, "start", "event_elapsed") || !check(end, "end", "event_elapsed")) return NAN;
     if (!start->timing || !end->timing) {
         fai_fail(FA_ERR_VALUE, "event_elapsed", "Both events must be created with argument 'enable_timing=True'. In C: fa_event_new(true)");
+        return NAN;
+    }
+    if (start->graph || end->graph) {
+        fail_captured(start->graph ? start : end, "event_elapsed");
         return NAN;
     }
     if (!start->handle || !end->handle) {

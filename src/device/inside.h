@@ -31,9 +31,14 @@ typedef struct fai_pool {
     fai_block *bin[FAI_BINS];            /* free blocks, each list by size */
     uint64_t filled[(FAI_BINS + 63) / 64]; /* which bins have any */
 } fai_pool;
-/* The free memory of one stream. What it has is used again by nobody else. */
+/* The free memory of one stream, or of one stream within a pool. What it has is used again by nobody else. */
 typedef struct fai_heap {
     struct fai_heap *next;               /* of the same device */
+    struct fai_stream *stream;           /* whose work uses it */
+    struct fai_mempool *pool;            /* NULL: the stream's own, or that of a pool that is gone */
+    int segments;
+    bool ends;                           /* of a pool that is gone: it goes with its last segment */
+    _Atomic uint64_t written;            /* as fai_buffer's: when a graph wrote to what lies in it last */
     fai_pool small, large;
 } fai_heap;
 
@@ -63,6 +68,10 @@ typedef struct fai_stream {
     fa_event_handle marker;              /* behind place `marked`: how queries and the watchdog know how far it has come */
     uint64_t marked;
     bool hung;                           /* the watchdog gave it up */
+    _Atomic(struct fa_graph *) capture;  /* work goes into this graph instead of the queue */
+    int paused;                          /* above 0: for now it goes into the queue all the same */
+    uint64_t captured;                   /* pieces of work that it put into the graph */
+    bool forked;                         /* of one that joined the capture: nobody in it has waited for its last work yet */
 } fai_stream;
 #define FAI_PLACE_BITS 48
 static inline uint64_t fai_place_base(const fai_stream *s) { return (uint64_t)s->id << FAI_PLACE_BITS; }
@@ -89,6 +98,8 @@ typedef struct fai_dev {
     fai_block *live, *spare;             /* allocated blocks; unused descriptions */
     fai_block *waiting;                  /* freed, but another stream may not be done with them */
     fai_block *segments;                 /* the first block of each */
+    struct fai_mempool *pools;
+    atomic_int pools_in_use;             /* captures and scopes of pools that are open */
     fa_memory_stats stats;
     fai_steps step;
     bool limited;
@@ -120,7 +131,11 @@ static inline fai_stream *fai_stream_now(fai_dev *dev) /* the thread's current o
     fai_stream *s = atomic_load_explicit(&dev->streams[fai_tls.stream_of[dev->number]], memory_order_acquire);
     return FAI_LIKELY(s != NULL) ? s : &dev->main;
 }
-static inline fai_heap *fai_heap_now(fai_dev *dev) { return &fai_stream_now(dev)->heap; } /* where new memory comes from */
+static inline struct fa_graph *fai_capture_of(const fai_stream *s) /* the graph that its work goes into; NULL: none */
+{
+    struct fa_graph *g = atomic_load_explicit(&((fai_stream *)(uintptr_t)s)->capture, memory_order_acquire);
+    return FAI_LIKELY(!g) || s->paused ? NULL : g;
+}
 fai_stream *fai_stream_find(fa_stream stream, const char *op); /* NULL and an error */
 void fai_stream_init(fai_dev *dev, fai_stream *s, int id);
 bool fai_stream_order(fai_stream *later, fai_stream *earlier, const char *op); /* what comes into later runs behind all of earlier */
@@ -133,6 +148,8 @@ fai_dev *fai_dev_number(int n);                     /* the n-th of all devices, 
 bool fai_forked_child(void);                        /* of a process that had opened a device */
 bool fai_fail_forked(const char *op);
 bool fai_fail_backend(fai_dev *dev, int code, const char *op, const char *doing); /* FA_ERR_DEVICE with the driver's words */
+
+#define FAI_BACKEND_LEAST offsetof(fa_backend, library) /* where the first version of the contract ends */
 
 /* ---- plugin.c ---- */
 /* add: gives a backend's devices their places; returns how many, or 0 and why. */
@@ -153,8 +170,48 @@ void fai_block_free(fai_dev *dev, fai_block *block);
 fa_address fai_block_address(const fai_block *block);
 size_t fai_block_size(const fai_block *block);
 uint64_t fai_release_unused(fai_dev *dev);          /* bytes given back to the driver */
+void fai_heap_drop(fai_dev *dev, fai_heap *heap);   /* with the lock held: of one without segments */
 void fai_block_used_by(fai_dev *dev, fai_block *block, const fai_stream *s); /* freed, it waits until that stream is done with it */
 void fai_heap_add(fai_dev *dev, fai_heap *heap);
+
+/* ---- pool.c: memory of its own for graphs, or for whoever asks. Counts and lists are guarded by the memory lock. ---- */
+typedef struct fai_mempool {
+    struct fai_mempool *next;
+    uint64_t id;
+    int refs;                            /* graphs and fa_mempools that have it; with the last its unused memory is anybody's again */
+} fai_mempool;
+fai_mempool *fai_mempool_take(fai_dev *dev, uint64_t id, const char *op); /* made if it is not there; NULL and an error */
+void fai_mempool_give(fai_dev *dev, fai_mempool *pool);
+fai_heap *fai_mempool_heap(fai_dev *dev, fai_mempool *pool, fai_stream *s, const char *op); /* NULL and an error */
+fai_heap *fai_heap_elsewhere(fai_dev *dev, const char *op);
+static inline fai_heap *fai_heap_now(fai_dev *dev, const char *op) /* where new memory comes from; NULL and an error */
+{
+    if (FAI_UNLIKELY(atomic_load_explicit(&dev->pools_in_use, memory_order_relaxed))) return fai_heap_elsewhere(dev, op);
+    return &fai_stream_now(dev)->heap;
+}
+
+/* ---- queue.c and library.c ---- */
+/* What is launched: a kernel, or a library's call. */
+typedef struct fai_work {
+    const char *kernel;                  /* its name */
+    int group_size;
+    fa_kernel_handle handle;
+    fa_library_call *library;            /* NULL: the kernel */
+    fa_address workspace;
+} fai_work;
+
+/* ---- capture.c: work that goes into a graph. Each takes the stream's lock itself, or is called with it, as its caller's twin that queues. ---- */
+bool fai_capture_refuse(fai_stream *s, const char *op); /* false and an error: not while capturing; the capture is worth nothing from now on */
+void fai_capture_invalidate(fai_stream *s, const char *op);
+int fai_capture_launch(struct fa_graph *g, fai_stream *s, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
+                       const fa_address pointers[8]); /* 0, or FAI_TOLD; a library's call is the graph's then */
+bool fai_capture_copy(struct fa_graph *g, fai_stream *s, fa_copy_kind kind, fai_buffer *to, size_t to_offset, fai_buffer *from,
+                      size_t from_offset, size_t bytes, const char *op);
+bool fai_capture_fill(struct fa_graph *g, fai_stream *s, fai_buffer *to, size_t offset, int byte, size_t bytes, const char *op);
+fai_buffer *fai_capture_status(struct fa_graph *g, const char *op);
+bool fai_capture_order(fai_stream *later, fai_stream *earlier, const char *op); /* one of them is captured */
+uint64_t fai_capture_mark(fai_stream *s, uint64_t *graph);  /* where it is, and in which capture: for events */
+bool fai_capture_await(fai_stream *s, fai_stream *marked, uint64_t graph, uint64_t mark, const char *op);
 
 /* ---- stats.c: with the lock held; a freed block that a queue still uses is not live, but active ---- */
 static inline void fai_count(fa_memory_count *c, uint64_t amount, bool more)
@@ -200,8 +257,10 @@ fai_buffer *fai_host_buffer(size_t bytes, const char *op);  /* with room for byt
 void fai_host_buffer_free(fai_buffer *buffer);
 
 /* ---- spoiled.c: buffers whose contents nobody knows ---- */
+uint64_t fai_spoiled_at(fai_dev *dev, const fai_buffer *b, fai_spoiled *out); /* the place that spoiled it, 0 if it is good */
 bool fai_is_spoiled(fai_dev *dev, const fai_buffer *b, fai_spoiled *out); /* only after a failure; out may be NULL */
 void fai_wrote(fai_stream *s, fai_buffer *b, bool whole);                /* by the operation that was queued last */
+bool fai_launch_covers(const char *kernel, const fa_plan_view *v, const fai_buffer *b); /* all of the buffer is written anew */
 void fai_launch_wrote(fai_stream *s, const char *kernel, const fa_plan *plan, fai_buffer *const buffers[8]);
 void fai_spoil(fai_stream *s, const fai_queued *culprit);
 bool fai_is_known(fai_dev *dev, const fai_buffer *b, const char *op);    /* false and an error */
@@ -213,16 +272,12 @@ bool fai_stream_came_to(fai_stream *s, uint64_t place);     /* asks without wait
 bool fai_stream_passed(fai_stream *s, const char *op, bool *done); /* asks without waiting; false and an error */
 bool fai_event_wait_for(fai_stream *s, fa_event_handle event, uint64_t place, const char *op); /* at that place of it */
 bool fai_queue_hangs(fai_dev *dev);                 /* the watchdog gave one of its streams up */
-/* What is launched: a kernel, or a library's call. */
-typedef struct fai_work {
-    const char *kernel;                  /* its name */
-    int group_size;
-    fa_kernel_handle handle;
-    fa_library_call *library;            /* NULL: the kernel */
-    fa_address workspace;
-} fai_work;
 int fai_queue_launch(fai_dev *dev, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
-                     const fa_address pointers[8]); /* 0 or the backend's code */
+                     const fa_address pointers[8]); /* 0, the backend's code, or FAI_TOLD: an error is set */
+enum { FAI_TOLD = -1001 };
+int fai_queue_give(const fai_dev *dev, fa_stream_handle stream, const fai_work *work, const fa_plan *plan, const fa_address pointers[8]);
+void fai_queue_count_launch(fai_stream *s, const char *op, const fai_work *work, int code); /* with the locks of stream and launches: it was given to the driver */
+fai_buffer *fai_status_words(fai_stream *s, const char *op); /* the stream's own, with its lock held; a wait will look at them. NULL and an error */
 void fai_queue_end(fai_dev *dev);                   /* gives back what the queues hold; nothing may be running */
 /* Around work with a stream's lock that may wait: another language's threads may run meanwhile. */
 void *fai_stream_lock(fai_stream *s);

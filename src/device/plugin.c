@@ -44,7 +44,7 @@ static const fa_backend *load(const char *path, char *why, size_t n) {
     if (!function)
         snprintf(why, n, "it has no function 'fa_plugin': export `const fa_backend *fa_plugin(void)` (docs/backend.md)");
     else if (!backend) snprintf(why, n, "its function 'fa_plugin' gave NULL");
-    else if (backend->abi != FA_BACKEND_ABI || backend->struct_size < sizeof *backend)
+    else if (backend->abi != FA_BACKEND_ABI || backend->struct_size < FAI_BACKEND_LEAST)
         snprintf(why, n, "it was built for version %u of the contract (fa_backend of %u bytes), and this library has version %d (%zu "
                          "bytes): build it anew with this library's headers",
                  backend->abi, backend->struct_size, FA_BACKEND_ABI, sizeof *backend);

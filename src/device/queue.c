@@ -26,30 +26,35 @@ static void count(_Atomic uint64_t *counter) { atomic_fetch_add_explicit(counter
 
 /* ---- launches and late errors ---- */
 
-static int give(const fai_dev *dev, const fai_stream *s, const fai_work *work, const fa_plan *plan, const fa_address pointers[8]) {
+int fai_queue_give(const fai_dev *dev, fa_stream_handle stream, const fai_work *work, const fa_plan *plan, const fa_address pointers[8]) {
     const fa_backend *b = dev->backend;
     if (FAI_UNLIKELY(work->library != NULL))
-        return b->library->run(dev->ordinal, s->handle, work->library, plan, pointers, work->workspace);
-    return b->launch(dev->ordinal, s->handle, work->handle, (uint64_t)plan->groups, work->group_size, plan, sizeof *plan, pointers);
+        return b->library->run(dev->ordinal, stream, work->library, plan, pointers, work->workspace);
+    return b->launch(dev->ordinal, stream, work->handle, (uint64_t)plan->groups, work->group_size, plan, sizeof *plan, pointers);
 }
 
-int fai_queue_launch(fai_dev *dev, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
-                     const fa_address pointers[8]) {
-    fai_stream *s = fai_stream_now(dev);
-    pthread_mutex_lock(&s->lock);
-    pthread_mutex_lock(&dev->launch_lock);
-    int code = give(dev, s, work, plan, pointers);
+void fai_queue_count_launch(fai_stream *s, const char *op, const fai_work *work, int code) {
+    fai_dev *dev = s->dev;
     const int launches = work->library ? work->library->launches : code == 0;
     for (int i = 0; i < launches; i++) {
         uint64_t number = s->launched = ++dev->launched;
         if (!s->first) s->first = number;
         dev->log[number % FAI_LOG] = (fai_queued){op, work->kernel, number, fai_place_base(s) | ++s->place};
     }
+    if (code == 0) count(&dev->count.launches);
+}
+
+int fai_queue_launch(fai_dev *dev, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
+                     const fa_address pointers[8]) {
+    fai_stream *s = fai_stream_now(dev);
+    struct fa_graph *g = fai_capture_of(s);
+    if (FAI_UNLIKELY(g != NULL)) return fai_capture_launch(g, s, op, work, plan, buffers, pointers);
+    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&dev->launch_lock);
+    int code = fai_queue_give(dev, s->handle, work, plan, pointers);
+    fai_queue_count_launch(s, op, work, code);
     pthread_mutex_unlock(&dev->launch_lock);
-    if (code == 0) {
-        fai_launch_wrote(s, work->kernel, plan, buffers);
-        count(&dev->count.launches);
-    }
+    if (code == 0) fai_launch_wrote(s, work->kernel, plan, buffers);
     pthread_mutex_unlock(&s->lock);
     if (FAI_UNLIKELY(!atomic_load_explicit(&dev->touched, memory_order_relaxed))) atomic_store(&dev->touched, true);
     return code;
@@ -253,18 +258,22 @@ void fai_stream_unlock(fai_stream *s, void *state) {
     if (fai_other_face.lock) fai_other_face.lock(state);
 }
 
-bool fai_stream_wait(fai_stream *s, const char *op) {
+static bool wait_for(fai_stream *s, const char *op) {
     void *state = fai_stream_lock(s);
     bool fine = wait_locked(s, op);
     fai_stream_unlock(s, state);
     return fine;
 }
 
+bool fai_stream_wait(fai_stream *s, const char *op) { return fai_capture_refuse(s, op) && wait_for(s, op); }
+
+/* A captured stream is waited for as it was before: memory that goes back to the driver asks for that. */
+
 bool fai_queue_wait(fai_dev *dev, const char *op) {
     bool fine = true;
     for (int id = 0; id < FAI_STREAMS; id++) {
         fai_stream *s = atomic_load(&dev->streams[id]);
-        if (s && (id == 0 || s->place != s->waited_place || s->external)) fine &= fai_stream_wait(s, op);
+        if (s && (id == 0 || s->place != s->waited_place || s->external)) fine &= wait_for(s, op);
     }
     return fine;
 }
@@ -273,6 +282,7 @@ bool fai_queue_wait(fai_dev *dev, const char *op) {
 bool fai_event_wait_for(fai_stream *s, fa_event_handle event, uint64_t place, const char *op) {
     fai_dev *dev = s->dev;
     const double seconds = watchdog();
+    if (!fai_capture_refuse(s, op)) return false;
     if (seconds == 0 && s->place == place) return fai_stream_wait(s, op);
     void *state = fai_stream_lock(s);
     int code = seconds > 0 ? watch(s, event, seconds) : 0;
@@ -295,6 +305,7 @@ bool fai_queue_hangs(fai_dev *dev) {
 
 bool fai_stream_passed(fai_stream *s, const char *op, bool *done) {
     *done = s->place == s->waited_place && !s->external;
+    if (!fai_capture_refuse(s, op)) return false;
     if (*done) return true;
     void *state = fai_stream_lock(s);
     int code = mark(s);
@@ -341,7 +352,9 @@ void fai_queue_end(fai_dev *dev) {
 
 bool fa_synchronize(fa_device device) {
     if (!fai_device_resolve(&device, "synchronize")) return false;
-    return device.type == FA_DEVICE_CPU || fai_queue_wait(fai_dev_find(device), "synchronize");
+    if (device.type == FA_DEVICE_CPU) return true;
+    fai_dev *dev = fai_dev_find(device);
+    return fai_capture_refuse(fai_stream_now(dev), "synchronize") && fai_queue_wait(dev, "synchronize");
 }
 
 /* ---- status words ---- */
@@ -368,18 +381,24 @@ static fai_buffer *new_status(fai_stream *s, const char *op) {
     return b;
 }
 
-fai_buffer *fai_device_status(fa_device device, const char *op) {
-    fai_dev *dev = fai_dev_get(device, op);
-    if (!dev) return NULL;
-    fai_stream *s = fai_stream_now(dev);
-    pthread_mutex_lock(&s->lock);
+fai_buffer *fai_status_words(fai_stream *s, const char *op) {
     if (!s->status) s->status = new_status(s, op);
     if (s->status_asked && s->status_op && strcmp(s->status_op, op) != 0)
         s->status_op = NULL; /* one of several ops */
     else if (!s->status_asked)
         s->status_op = op;
     s->status_asked = true;
-    fai_buffer *status = s->status;
+    return s->status;
+}
+
+fai_buffer *fai_device_status(fa_device device, const char *op) {
+    fai_dev *dev = fai_dev_get(device, op);
+    if (!dev) return NULL;
+    fai_stream *s = fai_stream_now(dev);
+    struct fa_graph *g = fai_capture_of(s);
+    if (FAI_UNLIKELY(g != NULL)) return fai_capture_status(g, op);
+    pthread_mutex_lock(&s->lock);
+    fai_buffer *status = fai_status_words(s, op);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
@@ -415,14 +434,25 @@ static bool in_range(const fai_buffer *b, size_t offset, size_t bytes, const cha
                     bytes, offset, b->bytes, fa_device_text(b->device));
 }
 
+/* Host memory that may change or go at once can't be read at a replay. */
+static bool may_copy_from(fai_stream *s, const char *op) {
+    if (FAI_LIKELY(!fai_capture_of(s))) return true;
+    fai_capture_invalidate(s, op);
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. Please use tensor.pin_memory() or allocate "
+                    "the tensor with pin_memory=True, and copy it with non_blocking=True; or make the tensor on the device before the capture, which is worth "
+                    "nothing now");
+}
+
 bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t bytes, const char *op) {
     if (!in_range(to, offset, bytes, op)) return false;
     if (bytes == 0) return true;
     if (to->device.type == FA_DEVICE_CPU) return memmove((char *)fai_buffer_host(to) + offset, host, bytes) != NULL;
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
-    count(&dev->count.to_device);
     fai_stream *s = fai_stream_now(dev);
+    if (!may_copy_from(s, op)) return false;
+    count(&dev->count.to_device);
     void *state = fai_stream_lock(s);
     bool fine = bytes <= STAGE_MOST
                     ? copy_aside(s, to->address + offset, host, bytes, op)
@@ -441,8 +471,9 @@ bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes,
     if (from->device.type == FA_DEVICE_CPU) return memmove(host, (char *)fai_buffer_host(from) + offset, bytes) != NULL;
     fai_dev *dev = fai_dev_get(from->device, op);
     if (!dev) return false;
-    count(&dev->count.to_host);
     fai_stream *s = fai_stream_now(dev);
+    if (!fai_capture_refuse(s, op)) return false;
+    count(&dev->count.to_host);
     void *state = fai_stream_lock(s);
     bool fine = fai_is_known(dev, from, op) && copy_and_wait(s, FA_COPY_TO_HOST, from->address + offset, host, bytes, op);
     fai_stream_unlock(s, state);
@@ -458,6 +489,8 @@ bool fai_copy_queued(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t 
     if (!dev) return false;
     if (down && !fai_is_known(dev, from, op)) return false;
     fai_stream *s = fai_stream_now(dev);
+    struct fa_graph *g = fai_capture_of(s);
+    if (FAI_UNLIKELY(g != NULL)) return fai_capture_copy(g, s, down ? FA_COPY_TO_HOST : FA_COPY_TO_DEVICE, to, to_offset, from, from_offset, bytes, op);
     count(down ? &dev->count.to_host : &dev->count.to_device);
     void *state = fai_stream_lock(s);
     int code = dev->backend->copy(dev->ordinal, s->handle, down ? FA_COPY_TO_HOST : FA_COPY_TO_DEVICE, there->address + offset,
@@ -472,14 +505,17 @@ bool fai_copy_queued(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t 
 static bool copy_on_device(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op) {
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
-    count(&dev->count.within);
     fai_stream *s = fai_stream_now(dev);
+    struct fa_graph *g = fai_capture_of(s);
+    if (FAI_UNLIKELY(g != NULL)) return fai_capture_copy(g, s, FA_COPY_WITHIN, to, to_offset, from, from_offset, bytes, op);
+    count(&dev->count.within);
     pthread_mutex_lock(&s->lock);
     int code = dev->backend->copy(dev->ordinal, s->handle, FA_COPY_WITHIN, to->address + to_offset, NULL,
                                   from->address + from_offset, bytes);
     s->place++;
-    if (code == 0 && fai_is_spoiled(dev, from, NULL))
-        to->written = from->written;
+    const uint64_t bad = fai_spoiled_at(dev, from, NULL);
+    if (code == 0 && bad)
+        to->written = bad;
     else if (code == 0)
         fai_wrote(s, to, bytes == to->bytes);
     pthread_mutex_unlock(&s->lock);
@@ -520,6 +556,8 @@ bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char 
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
     fai_stream *s = fai_stream_now(dev);
+    struct fa_graph *g = fai_capture_of(s);
+    if (FAI_UNLIKELY(g != NULL)) return fai_capture_fill(g, s, to, offset, byte, bytes, op);
     pthread_mutex_lock(&s->lock);
     int code = dev->backend->fill(dev->ordinal, s->handle, to->address + offset, byte, bytes);
     s->place++;

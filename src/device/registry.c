@@ -84,13 +84,25 @@ static fai_dev *new_device(const fa_backend *backend, int ordinal, int type) {
     return dev;
 }
 
+/* A contract of an older header ends earlier: what it leaves out is NULL. */
+static const fa_backend *completed(const fa_backend *backend) {
+    if (backend->struct_size >= sizeof *backend) return backend;
+    fa_backend *whole = fai_calloc(FAI_TAG_OTHER, sizeof *whole);
+    if (whole) memcpy(whole, backend, backend->struct_size);
+    return whole;
+}
+
 /* With the lock held. A device that there is no memory for counts as absent, and the reason says so. */
 static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
     int own_type = fai_type_add(backend->name), count = 0;
     if (!own_type) return 0;
-    if (backend->struct_size < sizeof(fa_backend) || backend->abi != FA_BACKEND_ABI) {
+    if (backend->struct_size < FAI_BACKEND_LEAST || backend->abi != FA_BACKEND_ABI) {
         snprintf(why_none[own_type], sizeof why_none[own_type], "the backend '%s' was built for another version of the contract",
                  backend->name);
+        return own_type;
+    }
+    if (!(backend = completed(backend))) {
+        snprintf(why_none[own_type], sizeof why_none[own_type], "no memory for the description of its backend");
         return own_type;
     }
     if (backend->open(&count, why_none[own_type], sizeof why_none[own_type]) != 0) count = 0;

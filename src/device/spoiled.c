@@ -7,43 +7,57 @@
 #include "inside.h"
 #include <string.h>
 
-bool fai_is_spoiled(fai_dev *dev, const fai_buffer *b, fai_spoiled *out) {
+/* When a graph wrote to what lies in the buffer's pool last; 0: never. */
+static uint64_t written_by_graph(const fai_buffer *b) {
+    const fai_block *block = b->release || b->device.type == FA_DEVICE_CPU ? NULL : b->context;
+    return block ? atomic_load_explicit(&block->heap->written, memory_order_relaxed) : 0;
+}
+
+static bool find_spoiled(fai_dev *dev, uint64_t place, fai_spoiled *out) {
     bool found = false;
-    if (FAI_LIKELY(atomic_load_explicit(&dev->failures, memory_order_acquire) == 0)) return false;
-    pthread_mutex_lock(&dev->launch_lock);
-    for (int i = 0; i < FAI_SPOILED && !found; i++) {
+    for (int i = 0; i < FAI_SPOILED && place && !found; i++) {
         const fai_spoiled *s = &dev->spoiled[i];
-        if (b->written < s->first || b->written > s->last || !s->op) continue;
+        if (place < s->first || place > s->last || !s->op) continue;
         found = true;
         if (out) *out = *s;
     }
-    pthread_mutex_unlock(&dev->launch_lock);
     return found;
 }
+
+uint64_t fai_spoiled_at(fai_dev *dev, const fai_buffer *b, fai_spoiled *out) {
+    if (FAI_LIKELY(atomic_load_explicit(&dev->failures, memory_order_acquire) == 0)) return 0;
+    const uint64_t graph = written_by_graph(b);
+    pthread_mutex_lock(&dev->launch_lock);
+    const uint64_t at = find_spoiled(dev, b->written, out) ? b->written : find_spoiled(dev, graph, out) ? graph : 0;
+    pthread_mutex_unlock(&dev->launch_lock);
+    return at;
+}
+
+bool fai_is_spoiled(fai_dev *dev, const fai_buffer *b, fai_spoiled *out) { return fai_spoiled_at(dev, b, out) != 0; }
 
 void fai_wrote(fai_stream *s, fai_buffer *b, bool whole) {
     if (whole || !fai_is_spoiled(s->dev, b, NULL)) b->written = fai_place_base(s) | s->place;
 }
 
-static bool covers(const fa_plan_view *v, const fai_buffer *b) {
+/* Elementwise kernels read nothing of what they write but by an operand of its own, so that they may make a buffer good. */
+bool fai_launch_covers(const char *kernel, const fa_plan_view *v, const fai_buffer *b) {
     static const size_t bytes[] = {0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
     size_t elements = 1;
     for (int d = 0; d < v->ndim; d++) elements *= (size_t)v->size[d];
-    return v->kind == FA_VIEW_TENSOR && elements * bytes[v->dtype] >= b->bytes;
+    return !strncmp(kernel, "ew_", 3) && v->kind == FA_VIEW_TENSOR && elements * bytes[v->dtype] >= b->bytes;
 }
 
-/* Elementwise kernels read nothing of what they write but by an operand of its own, so that they may make a buffer good. */
 void fai_launch_wrote(fai_stream *s, const char *kernel, const fa_plan *plan, fai_buffer *const buffers[8]) {
     const bool failed = atomic_load_explicit(&s->dev->failures, memory_order_relaxed) != 0;
     uint64_t bad = 0;
     for (int i = 0; failed && i < 8; i++)
-        if (buffers[i] && !plan->view[i].writes && fai_is_spoiled(s->dev, buffers[i], NULL)) bad = buffers[i]->written;
+        if (buffers[i] && !plan->view[i].writes) bad = bad ? bad : fai_spoiled_at(s->dev, buffers[i], NULL);
     for (int i = 0; i < 8; i++) {
         if (!buffers[i] || !plan->view[i].writes) continue;
         if (bad)
             buffers[i]->written = bad;
         else
-            fai_wrote(s, buffers[i], failed && !strncmp(kernel, "ew_", 3) && covers(&plan->view[i], buffers[i]));
+            fai_wrote(s, buffers[i], failed && fai_launch_covers(kernel, &plan->view[i], buffers[i]));
     }
 }
 

@@ -193,7 +193,8 @@ size_t fa_memory_blocks(fa_device device, fa_memory_block *out, size_t room) {
 
 uint64_t fa_memory_alloc(fa_device device, size_t bytes) {
     fai_dev *dev = fai_dev_get(device, "caching_allocator_alloc");
-    fai_block *block = dev ? fai_block_new(dev, fai_heap_now(dev), bytes ? bytes : 1, "caching_allocator_alloc") : NULL;
+    fai_heap *heap = dev ? fai_heap_now(dev, "caching_allocator_alloc") : NULL;
+    fai_block *block = heap ? fai_block_new(dev, heap, bytes ? bytes : 1, "caching_allocator_alloc") : NULL;
     return block ? block->address : 0;
 }
 

@@ -16,6 +16,7 @@ void fai_stream_init(fai_dev *dev, fai_stream *s, int id) {
     s->dev = dev;
     s->id = id;
     pthread_mutex_init(&s->lock, NULL);
+    s->heap.stream = s;
     fai_heap_add(dev, &s->heap);
     atomic_store_explicit(&dev->streams[id], s, memory_order_release);
 }
@@ -205,6 +206,7 @@ int fai_stream_await(fai_stream *s, fa_event_handle event) {
 /* Between devices too: a driver's streams may wait for events of its other devices. Where the backends differ, the host waits. */
 bool fai_stream_order(fai_stream *later, fai_stream *earlier, const char *op) {
     if (later == earlier) return true;
+    if (FAI_UNLIKELY(fai_capture_of(later) || fai_capture_of(earlier))) return fai_capture_order(later, earlier, op);
     if (later->dev->backend != earlier->dev->backend) return fai_stream_wait(earlier, op);
     fa_event_handle event = NULL;
     const fa_backend *b = earlier->dev->backend;

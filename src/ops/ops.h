@@ -24,6 +24,7 @@ static inline int fai_compute(int dtype) { return dtype == FA_FLOAT64 ? FAI_F64 
 static inline int64_t fai_groups(int64_t items, int64_t per_group) { return items <= 0 ? 1 : (items + per_group - 1) / per_group; }
 /* After a kernel that may meet a bad index: on the CPU looks at the status words at once and makes the IndexError; on devices the
  * next wait does. status: what fai_status gave. */
+fa_tensor *fai_tensor_of_words(const char *op, fai_buffer *buffer, int64_t words); /* int64, over memory that somebody else has */
 fa_tensor *fai_status(const char *op, fa_device device);        /* an int64 tensor of 4 words {flag, index, dim, size}; zeroed on the CPU */
 bool fai_status_ok(const char *op, fa_tensor *status);
 

@@ -1,6 +1,7 @@
 /* Random numbers on accelerators: Philox, whose state is a seed and how far it has been used. Every thread of a launch draws
  * from a counter of its own, so what an element gets depends on its place, the seed, the offset and, for tensors larger than a
- * launch, on the device's size: the launch has torch's shape, so that the numbers are torch's. */
+ * launch, on the device's size: the launch has torch's shape, so that the numbers are torch's. A launch that a graph repeats counts from
+ * where the generator is at each replay, which it finds in memory. */
 #include "ops.h"
 #include "random.h"
 #include <math.h>
@@ -17,19 +18,34 @@ static int64_t launch_groups(fa_device device, int64_t n) {
     return wanted < most ? wanted : most;
 }
 
+/* Where the numbers of a launch come from: the generator itself, or, of work that goes into a graph, its words there. */
+typedef struct origin {
+    uint64_t *offset;
+    fa_tensor *words;
+} origin;
+
 /* What a launch uses up of a thread's stream, which is the same for all threads. */
-static void advance(fa_generator *g, int64_t n, int64_t groups, int draws) {
-    g->offset += (uint64_t)((n - 1) / (groups * GROUP_SIZE * draws) + 1) * 4;
+static void advance(const origin *from, int64_t n, int64_t groups, int draws) {
+    *from->offset += (uint64_t)((n - 1) / (groups * GROUP_SIZE * draws) + 1) * 4;
 }
 
-static void plan_draws(fa_plan *plan, fa_tensor *t, const fa_generator *g, int group, int64_t groups) {
+static bool find_origin(const char *op, fa_generator *g, fa_device device, origin *out) {
+    *out = (origin){.offset = &g->offset};
+    if (FAI_LIKELY(!fai_capturing(device))) return true;
+    fai_buffer *words = fai_graph_generator(device, g, &out->offset, op);
+    if (words) out->words = fai_tensor_of_words(op, words, 2);
+    return out->words != NULL;
+}
+
+static void plan_draws(fa_plan *plan, fa_tensor *t, const fa_generator *g, const origin *from, int group, int64_t groups) {
     fai_plan_begin(plan);
+    if (from->words) fai_plan_view(plan, 7, from->words, false);
     fai_plan_view(plan, 0, t, true);
     plan->view[0].ndim = fai_draw_order(t, (int64_t *)plan->view[0].size, (int64_t *)plan->view[0].stride);
     plan->numel = t->numel;
     plan->groups = groups;
     plan->n[0] = (fa_i64)g->seed;
-    plan->n[1] = (fa_i64)(g->offset / 4);
+    plan->n[1] = (fa_i64)(*from->offset / 4);
     plan->n[2] = group;
 }
 
@@ -48,16 +64,19 @@ bool fai_draw_device(const char *op, const fai_draw *draw, fa_tensor *t, fa_gene
     int64_t groups = launch_groups(t->device, t->numel);
     if (groups == 0) return false;
     fa_plan plan;
-    plan_draws(&plan, t, g, draw->group, groups);
+    origin from;
+    if (!find_origin(op, g, t->device, &from)) return false;
+    plan_draws(&plan, t, g, &from, draw->group, groups);
     plan.f[0] = draw->a;
     plan.f[1] = draw->b;
     plan.n[3] = draw->base;
     plan.n[4] = (fa_i64)draw->range;
     plan.n[5] = draw->wide;
     bool wide = draw->law == FAI_LAW_INTEGER ? draw->wide : t->dtype == FA_FLOAT64;
-    if (!fai_run(float_kernel(draw->law, wide), &plan, &t, 1, op)) return false;
-    advance(g, t->numel, groups, wide ? 2 : 4);
-    return true;
+    const bool ok = fai_run(float_kernel(draw->law, wide), &plan, (fa_tensor *[8]){[0] = t, [7] = from.words}, 8, op);
+    if (ok) advance(&from, t->numel, groups, wide ? 2 : 4);
+    if (from.words) fa_drop(from.words);
+    return ok;
 }
 
 /* ---- Permutations: sorted random keys. So many bits of a key count that all differ with probability 0.9. ---- */
@@ -77,13 +96,16 @@ static bool permute(const char *op, fa_tensor *t, fa_tensor *keys, fa_tensor *in
     fa_drop(drawn);
     if (!ok) return false;
     fa_plan plan;
-    plan_draws(&plan, t, g, 1, 1);
+    origin from;
+    if (!find_origin(op, g, t->device, &from)) return false;
+    plan_draws(&plan, t, g, &from, 1, 1);
     fai_plan_view(&plan, 1, keys, true);
     fai_plan_view(&plan, 2, index, true);
     plan.n[3] = bits;
-    if (!fai_run(FAI_K_permute, &plan, (fa_tensor *[]){t, keys, index}, 3, op)) return false;
-    g->offset += (uint64_t)((half + 3) / 4 * 4);
-    return true;
+    ok = fai_run(FAI_K_permute, &plan, (fa_tensor *[8]){t, keys, index, [7] = from.words}, 8, op);
+    if (ok) *from.offset += (uint64_t)((half + 3) / 4 * 4);
+    if (from.words) fa_drop(from.words);
+    return ok;
 }
 
 bool fai_permute_device(const char *op, fa_tensor *t, fa_generator *g) {

@@ -72,6 +72,16 @@ bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const
     return !fai_halted();
 }
 
+fa_tensor *fai_tensor_of_words(const char *op, fai_buffer *buffer, int64_t words)
+{
+    fa_tensor *t = fai_empty(op, FA_INT64, buffer->device, 1, &(int64_t){0});
+    if (!t) return NULL;
+    fai_buffer_unref(t->buffer);
+    t->buffer = fai_buffer_ref(buffer);
+    t->size[0] = t->numel = words;
+    return t;
+}
+
 fa_tensor *fai_status(const char *op, fa_device device)
 {
     const int64_t words = 4;
@@ -82,12 +92,7 @@ fa_tensor *fai_status(const char *op, fa_device device)
     }
     /* the device's own words, which its waits look at */
     fai_buffer *buffer = fai_device_status(device, op);
-    fa_tensor *t = buffer ? fai_empty(op, FA_INT64, device, 1, &(int64_t){0}) : NULL;
-    if (!t) return NULL;
-    fai_buffer_unref(t->buffer);
-    t->buffer = fai_buffer_ref(buffer);
-    t->size[0] = t->numel = words;
-    return t;
+    return buffer ? fai_tensor_of_words(op, buffer, words) : NULL;
 }
 
 bool fai_status_ok(const char *op, fa_tensor *status)

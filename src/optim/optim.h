@@ -93,7 +93,14 @@ bool fai_scaler_finite(const char *op, fa_grad_scaler *s, const void *key, bool 
 bool fai_scaler_is_unscaled(const char *op, const fa_grad_scaler *s, const void *key, bool *unscaled); /* false and an error: it stepped already */
 void fai_scaler_stepped(fa_grad_scaler *s, const void *key);
 
+/* ---- captured.c: a step that goes into a graph ---- */
+/* What the kernel finds its numbers in: filled anew at each replay, which is when the parameters of the batch make their step. NULL and an error. Borrowed
+ * from the scope. */
+fa_tensor *fai_captured_numbers(fa_optimizer *o, int group, int row, const fai_batch *b);
+bool fai_captured_hold(const fai_batch *b, const fa_tensor *t, bool writes); /* the graph keeps what the tables point to */
+
 /* ---- step.c ---- */
 void fai_batch_free(fai_batch *batch, int room);
+void fai_trained_step(const fai_rule *rule, const fai_group *g, int row, fai_trained *t); /* it was made: what is counted goes on */
 
 #endif

@@ -27,6 +27,7 @@ void fai_batch_free(fai_batch *b, int room) {
 /* Memory for the tables on the batch's device, and a shadow on the host where that is not the same. */
 static bool make_tables(fai_batch *b, int room) {
     const int64_t words = (int64_t)room * (int64_t)(sizeof(fa_table_entry) / sizeof(int64_t)), all = FAI_RULE_TABLES * words;
+    FAI_CAPTURE_PAUSE(b->device);
     fa_tensor *whole = fai_empty("step", FA_INT64, b->device, 1, &all);
     if (!whole) return false;
     for (int k = 0; k < FAI_RULE_TABLES; k++) {
@@ -69,7 +70,7 @@ static fai_batch *batch_for(fai_group *g, const fai_trained *t, int64_t age) {
     }
     fai_batch *b = g->used < g->nbatches ? g->batches[g->used] : new_batch(g);
     if (!b) return NULL;
-    if (!b->entries || !fa_device_equal(b->device, p->device)) {
+    if (!b->entries || !fa_device_equal(b->device, p->device) || fai_capturing(p->device)) { /* a graph keeps tables of its own */
         drop_tables(b, g->n);
         b->device = p->device;
         if (!make_tables(b, g->n)) return NULL;
@@ -95,6 +96,7 @@ static void set_entry(fai_batch *b, int room, int table, const fa_tensor *t) {
 /* A state that is there is on the parameter's device in its dtype: both may have changed since the last step. */
 static bool ready_state(const char *op, const fai_rule *rule, const double *option, fai_trained *t, int k) {
     fa_tensor *old = t->state[k];
+    FAI_CAPTURE_PAUSE(t->p->device); /* a replay does not begin it again */
     if (FAI_LIKELY(old && old->dtype == t->p->dtype && fa_device_equal(old->device, t->p->device))) return true;
     fa_tensor *state = fai_empty(op, (fa_dtype)t->p->dtype, t->p->device, t->p->ndim, t->p->size);
     const double first = rule->initial ? rule->initial(k, option) : 0;
@@ -135,6 +137,11 @@ static bool prepare(const fai_rule *rule, fai_group *g, int row, const int *slot
     set_entry(b, g->n, 0, work);
     set_entry(b, g->n, 1, grad);
     for (int k = 0; k < nstate; k++) set_entry(b, g->n, 2 + k, t->state[slot[k]]);
+    if (FAI_UNLIKELY(fai_capturing(b->device))) {
+        if (!fai_captured_hold(b, work, true) || !fai_captured_hold(b, grad, false)) return false;
+        for (int k = 0; k < nstate; k++)
+            if (!fai_captured_hold(b, t->state[slot[k]], true)) return false;
+    }
     if (t->p->numel > b->most) b->most = t->p->numel;
     b->member[b->count++] = i;
     return true;
@@ -143,6 +150,7 @@ static bool prepare(const fai_rule *rule, fai_group *g, int row, const int *slot
 static bool upload(fai_batch *b, int room) {
     if (!b->changed || !fai_device_has_tables(b->device)) return true;
     const fa_tensor *first = b->table[0];
+    FAI_CAPTURE_PAUSE(b->device);
     if (!fai_on_cpu(first) &&
         !fai_copy_to_device(first->buffer, (size_t)first->offset * sizeof(int64_t), b->entries, batch_bytes(room), "step"))
         return false;
@@ -166,11 +174,13 @@ static bool prepare_group(const fai_rule *rule, fai_group *g) {
 
 enum { CHUNK = 1024, MOST_GROUPS = 512 };
 
-static void begin_plan(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, int64_t elements, fa_plan *plan) {
+/* numbers: what a captured step finds its numbers in; NULL: they are in the plan. */
+static void begin_plan(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, int64_t elements, fa_tensor *numbers, fa_plan *plan) {
     fai_plan_begin(plan);
     plan->row = row;
     rule->numbers(row, g->option, b->age, b->kept, plan->f);
-    plan->nviews = 2 + fai_updates[row].nstate;
+    if (numbers) fai_plan_view(plan, 7, numbers, false);
+    plan->nviews = 2 + fai_updates[row].nstate; /* a view of numbers lies behind them */
     plan->n[0] = fai_groups(elements, CHUNK) < MOST_GROUPS ? fai_groups(elements, CHUNK) : MOST_GROUPS; /* groups a parameter */
     for (int k = 0; k < plan->nviews; k++) {
         plan->view[k].ndim = 1;
@@ -180,23 +190,25 @@ static void begin_plan(const fai_rule *rule, const fai_group *g, int row, fai_ba
     }
 }
 
-static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b) {
+static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, fa_tensor *numbers) {
     fa_plan plan;
-    begin_plan(rule, g, row, b, b->most, &plan);
+    fa_tensor *operand[8] = {[7] = numbers};
+    memcpy(operand, b->table, sizeof b->table);
+    begin_plan(rule, g, row, b, b->most, numbers, &plan);
     for (int k = 0; k < plan.nviews; k++) {
         plan.view[k].kind = FA_VIEW_TABLE;
         plan.view[k].size[0] = b->count;
         plan.view[k].high = b->count * (int64_t)sizeof(fa_table_entry);
     }
     plan.groups = plan.n[0] * b->count;
-    return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, b->table, plan.nviews, "step");
+    return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, operand, 8, "step");
 }
 
-static bool launch_one(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, const fai_trained *t) {
-    fa_tensor *operand[FAI_RULE_TABLES] = {t->work ? t->work : t->p, t->grad};
+static bool launch_one(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, const fai_trained *t, fa_tensor *numbers) {
+    fa_tensor *operand[8] = {t->work ? t->work : t->p, t->grad, [7] = numbers};
     int slot[FAI_RULE_STATES];
     fa_plan plan;
-    begin_plan(rule, g, row, b, t->p->numel, &plan);
+    begin_plan(rule, g, row, b, t->p->numel, numbers, &plan);
     fai_rule_slots(rule, row, slot);
     for (int k = 2; k < plan.nviews; k++) operand[k] = t->state[slot[k - 2]];
     for (int k = 0; k < plan.nviews; k++) {
@@ -207,32 +219,43 @@ static bool launch_one(const fai_rule *rule, const fai_group *g, int row, fai_ba
     }
     plan.n[1] = t->p->numel;
     plan.groups = plan.n[0];
-    return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, operand, plan.nviews, "step");
+    return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, operand, 8, "step");
 }
 
-static bool launch_batch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b) {
-    if (fai_device_has_tables(b->device)) return launch(rule, g, row, b);
+static bool launch_batch(fa_optimizer *o, int group, int row, fai_batch *b) {
+    const fai_group *g = &o->groups[group];
+    const bool captured = fai_capturing(b->device);
+    fa_tensor *numbers = captured ? fai_captured_numbers(o, group, row, b) : NULL;
+    if (captured && !numbers) return false;
+    if (fai_device_has_tables(b->device)) return launch(o->rule, g, row, b, numbers);
     for (int m = 0; m < b->count; m++)
-        if (!launch_one(rule, g, row, b, &g->trained[b->member[m]])) return false;
+        if (!launch_one(o->rule, g, row, b, &g->trained[b->member[m]], numbers)) return false;
     return true;
 }
 
-/* The parameter was written: its version says so, and what was updated in a copy comes back. */
-static bool finish_batch(const fai_rule *rule, fai_group *g, int row, const fai_batch *b) {
+void fai_trained_step(const fai_rule *rule, const fai_group *g, int row, fai_trained *t) {
+    if (fai_updates[row].nstate) t->steps++;
+    if (rule->advance) rule->advance(g->option, t->steps, t->kept);
+    ++*fai_version(t->p);
+}
+
+/* The parameter was written, or will be by a graph: what was updated in a copy comes back. */
+static bool finish_batch(const fai_rule *rule, fai_group *g, int row, fai_batch *b) {
+    const bool later = fai_capturing(b->device);
     for (int m = 0; m < b->count; m++) {
         fai_trained *t = &g->trained[b->member[m]];
-        if (fai_updates[row].nstate) t->steps++;
-        if (rule->advance) rule->advance(g->option, t->steps, t->kept);
-        ++*fai_version(t->p);
+        if (!later) fai_trained_step(rule, g, row, t);
         if (t->work && !fai_copy("step", t->p, t->work)) return false;
     }
+    if (later) drop_tables(b, g->n); /* they are the graph's */
     return true;
 }
 
-static bool run_group(const fai_rule *rule, fai_group *g) {
-    const int row = rule->row(g->option);
+static bool run_group(fa_optimizer *o, int group) {
+    fai_group *g = &o->groups[group];
+    const int row = o->rule->row(g->option);
     for (int i = 0; i < g->used; i++)
-        if (!launch_batch(rule, g, row, g->batches[i]) || !finish_batch(rule, g, row, g->batches[i])) return false;
+        if (!launch_batch(o, group, row, g->batches[i]) || !finish_batch(o->rule, g, row, g->batches[i])) return false;
     return true;
 }
 
@@ -243,7 +266,7 @@ bool fa_step(fa_optimizer *o) {
     for (int k = 0; k < o->ngroups; k++)
         if (!prepare_group(o->rule, &o->groups[k])) return false;
     for (int k = 0; k < o->ngroups; k++)
-        if (!run_group(o->rule, &o->groups[k])) return false;
+        if (!run_group(o, k)) return false;
     o->steps++;
     fai_memory_step();
     return true;

@@ -373,6 +373,10 @@ const fa_backend *fai_backend_cuda(void) {
         .host_release = host_release,
         .library = &fai_cuda_library,
         .sensors = fai_cuda_sensors,
+        .graph_begin = fai_cuda_graph_begin,
+        .graph_end = fai_cuda_graph_end,
+        .graph_launch = fai_cuda_graph_launch,
+        .graph_destroy = fai_cuda_graph_destroy,
     };
     return &backend;
 }

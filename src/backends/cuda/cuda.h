@@ -87,6 +87,11 @@ int fai_cuda_product_run(int device, fa_stream_handle stream, fa_library_call *c
                          fa_address workspace);
 void fai_cuda_product_drop(fa_library_call *call);
 void fai_cuda_product_close(void);
+/* ---- graph.c: the contract's ---- */
+int fai_cuda_graph_begin(int device, fa_stream_handle stream);
+int fai_cuda_graph_end(int device, fa_stream_handle stream, fa_graph_handle *out);
+int fai_cuda_graph_launch(int device, fa_graph_handle graph, fa_stream_handle stream);
+int fai_cuda_graph_destroy(int device, fa_graph_handle graph);
 
 /* ---- cudnn.c. direction: 0 forward, 1 the input's gradient, 2 the weight's ---- */
 int fai_cuda_conv_prepare(int device, int direction, const fa_plan *plan, const fa_address pointers[8], unsigned modes,

@@ -35,6 +35,10 @@ static const struct {
     {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+    {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
 };
 
 static CUresult find_error(CUresult code, const char **name, const char **text) {
@@ -281,6 +285,15 @@ static CUresult find_stream(CUstream *stream) {
     return CUDA_SUCCESS;
 }
 
+CUresult sim_enter_stream(CUstream *stream) {
+    CUresult bad = enter();
+    if (!bad && stream && (bad = find_stream(stream)) != CUDA_SUCCESS) pthread_mutex_unlock(&sim.lock);
+    return bad;
+}
+
+CUresult sim_leave(CUresult result) { return leave(result); }
+CUresult sim_maybe_lost(void) { return maybe_lost(); }
+
 static CUresult check_range(CUdeviceptr address, size_t bytes) {
     if (sim_translate(current, address, bytes)) return CUDA_SUCCESS;
     return sim_fail(CUDA_ERROR_INVALID_VALUE, "bytes [0x%llx, 0x%llx) do not lie in one live allocation of device %d", address,
@@ -386,6 +399,7 @@ SIM_API CUresult cuStreamSynchronize(CUstream stream) {
     if (bad) return bad;
     sim.counts.wait++;
     bad = find_stream(&stream);
+    if (!bad && stream->capture) bad = sim_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is being captured");
     return leave(bad ? bad : sim_wait(stream));
 }
 
@@ -554,6 +568,13 @@ static CUresult check_launch(CUfunction function, const unsigned grid[3], const 
     return CUDA_SUCCESS;
 }
 
+void sim_count_launch(sim_op *op) {
+    int number;
+    sim.counts.launch++;
+    op->number = ++current->launches;
+    op->fail_late = sim_fault_now(SIM_FAULT_LATE, &number);
+}
+
 /* The part that launches share with the calls of libraries; the lock is held. pointers: SIM_POINTERS addresses. */
 static CUresult push_launch(const fa_kernel_entry *kernel, unsigned groups, CUstream stream, const fa_plan *plan,
                             const CUdeviceptr *pointers) {
@@ -566,9 +587,7 @@ static CUresult push_launch(const fa_kernel_entry *kernel, unsigned groups, CUst
     if (bad) return bad;
     op->kernel = kernel;
     op->groups = groups;
-    sim.counts.launch++;
-    op->number = ++current->launches;
-    op->fail_late = sim_fault_now(SIM_FAULT_LATE, &number);
+    if (!stream->capture) sim_count_launch(op);
     memcpy(op->data, plan, sizeof *plan);
     memcpy(op->pointer, pointers, sizeof op->pointer);
     sim_push(stream, op);
@@ -641,4 +660,10 @@ const fai_cuda_driver sim_driver_check = {
     cuModuleUnload,
     cuModuleGetFunction,
     cuLaunchKernel,
+    cuStreamBeginCapture_v2,
+    cuStreamEndCapture,
+    cuGraphInstantiateWithFlags,
+    cuGraphLaunch,
+    cuGraphExecDestroy,
+    cuGraphDestroy,
 };

@@ -228,6 +228,10 @@ static void wait_until(CUstream stream, uint64_t seq) {
 
 /* A full queue makes the caller wait, as a real driver's does. */
 void sim_push(CUstream stream, sim_op *op) {
+    if (stream->capture) {
+        sim_capture(stream, op);
+        return;
+    }
     if (stream->count >= SIM_QUEUE_OPS) {
         const sim_op *half = stream->head;
         for (int i = 0; i < SIM_QUEUE_OPS / 2; i++) half = half->next;

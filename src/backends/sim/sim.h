@@ -12,6 +12,7 @@
  *   facts.c    those that tell of a device, and the nvml* functions: its sensors
  *   nvrtc.c    the nvrtc* functions
  *   library.c, cublaslt.c, cudnn.c   stand-ins of NVIDIA's libraries, which only FACULA_SIM_LIBRARIES brings
+ *   graph.c    captured work and its launches
  *
  * A device has 4 multiprocessors of 1,024 threads, warps of 32, compute capability 8.0 and FACULA_SIM_MEMORY bytes (1 GiB).
  * One mutex guards all state; kernels and copies run outside it. */
@@ -93,6 +94,7 @@ struct CUstream_st {
     uint64_t needed, done, last; /* run up to here; has run; was asked for */
     uint64_t discard;            /* queued up to here: not run, because the host was told of an error */
     bool destroyed;
+    struct CUgraph_st *capture; /* what is put into it goes there */
     CUresult error;   /* of a launch that failed late, until a wait returns it */
     uint64_t failure; /* its number */
     char text[SIM_TEXT];
@@ -203,8 +205,20 @@ fa_plan_view sim_span(int dtype, int64_t low, int64_t high, bool writes); /* ele
 double sim_load(const char *memory, int dtype, int64_t i);
 void sim_store(char *memory, int dtype, int64_t i, double value);
 double sim_tf32(double value); /* rounded as tensor cores do */
+/* ---- graph.c (under the lock) ---- */
+SIM_API CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
+SIM_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
+SIM_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
+SIM_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
+SIM_API CUresult cuGraphExecDestroy(CUgraphExec exec);
+SIM_API CUresult cuGraphDestroy(CUgraph graph);
+void sim_capture(struct CUstream_st *stream, sim_op *op);
 
 /* ---- driver.c, nvrtc.c ---- */
+CUresult sim_enter_stream(CUstream *stream); /* takes the lock, checks the context and the stream; NULL: no stream. An error: no lock is held */
+CUresult sim_leave(CUresult result);
+CUresult sim_maybe_lost(void);
+void sim_count_launch(sim_op *op);
 const char *sim_read_image(const void *data, sim_image *out); /* the family; NULL: no image of this simulator */
 extern const fai_cuda_driver sim_driver_check;
 extern const fai_nvrtc sim_nvrtc_check;

@@ -1,0 +1,59 @@
+/* A step that goes into a graph (fa_graph_begin). What changes from step to step is not in the launch but in memory: the numbers of the rule, as Adam's
+ * corrections, are computed by the host for each replay from the steps made so far and the options as they are then, as they would be without a graph. So a
+ * replayed step has the same bits, schedules go on, and the count of steps is right in what is saved. */
+#include "optim.h"
+#include <string.h>
+
+typedef struct captured {
+    fa_optimizer *optimizer;
+    int group, row;
+    bool is_double;
+    fai_buffer *numbers;
+    int count, member[]; /* numbers of parameters in the group */
+} captured;
+
+enum { NUMBERS = 8 };
+
+static bool before(void *context) {
+    const captured *c = context;
+    const fai_group *g = &c->optimizer->groups[c->group]; /* groups may grow in number; these parameters stay */
+    double f[NUMBERS] = {0};
+    float rounded[NUMBERS];
+    const fai_trained *first = &g->trained[c->member[0]];
+    c->optimizer->rule->numbers(c->row, g->option, fai_updates[c->row].nstate ? first->steps : 0, first->kept, f);
+    for (int i = 0; i < NUMBERS; i++) rounded[i] = (float)f[i];
+    return fai_copy_to_device(c->numbers, 0, c->is_double ? (const void *)f : rounded, c->is_double ? sizeof f : sizeof rounded, "graph_replay");
+}
+
+static void after(void *context, bool started) {
+    const captured *c = context;
+    fai_group *g = &c->optimizer->groups[c->group];
+    for (int i = 0; started && i < c->count; i++) fai_trained_step(c->optimizer->rule, g, c->row, &g->trained[c->member[i]]);
+}
+
+static void drop(void *context) {
+    captured *c = context;
+    fai_buffer_unref(c->numbers);
+    fai_unref(c->optimizer);
+    fai_free(FAI_TAG_GRAPH, c, sizeof *c + (size_t)c->count * sizeof *c->member);
+}
+
+fa_tensor *fai_captured_numbers(fa_optimizer *o, int group, int row, const fai_batch *b) {
+    const int64_t words = NUMBERS;
+    fa_tensor *numbers = NULL;
+    captured *c = fai_calloc(FAI_TAG_GRAPH, sizeof *c + (size_t)b->count * sizeof *c->member);
+    if (!c) return fai_fail_memory("step", sizeof *c + (size_t)b->count * sizeof *c->member);
+    c->optimizer = fai_ref(o);
+    c->group = group, c->row = row, c->count = b->count;
+    c->is_double = b->dtype == FA_FLOAT64;
+    memcpy(c->member, b->member, (size_t)b->count * sizeof *c->member);
+    {
+        FAI_CAPTURE_PAUSE(b->device);
+        numbers = fai_empty("step", c->is_double ? FA_FLOAT64 : FA_FLOAT32, b->device, 1, &words);
+        if (numbers) c->numbers = fai_buffer_ref(numbers->buffer);
+    }
+    if (!numbers) return drop(c), NULL;
+    return fai_graph_feed(b->device, &(fai_feed){before, after, drop, c}, "step") ? numbers : NULL;
+}
+
+bool fai_captured_hold(const fai_batch *b, const fa_tensor *t, bool writes) { return fai_graph_hold(b->device, t->buffer, writes, "step"); }
