@@ -27,6 +27,13 @@ FA_API fa_tensor *fa_full_with(fa_shape shape, fa_scalar value, const fa_tensor_
 /* start, start + step, ... below end: ceil((end - start) / step) values; int64 if all three are integers */
 FA_API fa_tensor *fa_arange_with(fa_scalar start, fa_scalar end, fa_scalar step, const fa_tensor_options *options);
 FA_API fa_tensor *fa_linspace_with(double start, double end, int64_t steps, const fa_tensor_options *options);
+/* start, start + step, ... up to and including end, where a step ends there; of the default floating type */
+FA_API fa_tensor *fa_range_with(double start, double end, double step, const fa_tensor_options *options);
+/* base to the power of steps numbers from start to end */
+FA_API fa_tensor *fa_logspace_with(double start, double end, int64_t steps, double base, const fa_tensor_options *options);
+/* A window of n values: kind "hann", "hamming" (a - b cos), "blackman", "bartlett" or "kaiser" (a: its beta). periodic: one of n + 1
+ * values without the last, as a spectrum wants it; else symmetric. Floating types only. */
+FA_API fa_tensor *fa_window_with(const char *kind, int64_t n, bool periodic, double a, double b, const fa_tensor_options *options);
 FA_API fa_tensor *fa_eye_with(int64_t rows, int64_t columns, const fa_tensor_options *options);
 FA_API fa_tensor *fa_rand_with(fa_shape shape, const fa_tensor_options *options);  /* uniform in [0, 1) */
 FA_API fa_tensor *fa_randn_with(fa_shape shape, const fa_tensor_options *options); /* normal, mean 0, variance 1 */
@@ -52,6 +59,9 @@ FA_API fa_tensor *fa_randint_like_with(fa_tensor *like, int64_t low, int64_t hig
 #define fa_full(shape, value, ...) fa_full_with((shape), FA_NUM(value), FA_TENSOR_OPTIONS(__VA_ARGS__))
 #define fa_arange(start, end, step, ...) fa_arange_with(FA_NUM(start), FA_NUM(end), FA_NUM(step), FA_TENSOR_OPTIONS(__VA_ARGS__))
 #define fa_linspace(start, end, steps, ...) fa_linspace_with((start), (end), (steps), FA_TENSOR_OPTIONS(__VA_ARGS__))
+#define fa_range(start, end, step, ...) fa_range_with((start), (end), (step), FA_TENSOR_OPTIONS(__VA_ARGS__))
+#define fa_logspace(start, end, steps, base, ...) fa_logspace_with((start), (end), (steps), (base), FA_TENSOR_OPTIONS(__VA_ARGS__))
+#define fa_window(kind, n, periodic, a, b, ...) fa_window_with((kind), (n), (periodic), (a), (b), FA_TENSOR_OPTIONS(__VA_ARGS__))
 #define fa_eye(rows, columns, ...) fa_eye_with((rows), (columns), FA_TENSOR_OPTIONS(__VA_ARGS__))
 #define fa_rand(shape, ...) fa_rand_with((shape), FA_TENSOR_OPTIONS(__VA_ARGS__))
 #define fa_randn(shape, ...) fa_randn_with((shape), FA_TENSOR_OPTIONS(__VA_ARGS__))

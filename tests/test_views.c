@@ -360,6 +360,34 @@ static void sequences(void **state) {
 static int releases;
 static void count_release(void *context) { releases += *(int *)context; }
 
+static void ranges_and_windows(void **state) {
+    (void)state;
+    CHECK(fa_range(1, 2.5, .5, .device = device), FA_SHAPE(4), 1, 1.5, 2, 2.5);
+    CHECK(fa_range(1, 1.9, 1, .device = device), FA_SHAPE(1), 1);
+    CHECK(fa_range(3, 0, -2, .dtype = FA_INT32, .device = device), FA_SHAPE(2), 3, 1);
+    FAILS(fa_range(0, 3, 0), RUNTIME, "step must be nonzero");
+    FAILS(fa_range(3, 0, 1), RUNTIME, "upper bound and lower bound inconsistent with step sign");
+    FAILS(fa_range(0, 1e300, 1), RUNTIME, "invalid size, possible overflow?");
+    FAILS(fa_range(0, 3, 1, .dtype = FA_BOOL), UNSUPPORTED, "\"range_cpu\" not implemented for 'Bool'");
+    CHECK(fa_logspace(0, 3, 4, 2, .device = device), FA_SHAPE(4), 1, 2, 4, 8);
+    CHECK(fa_logspace(0, 3, 4, 10, .dtype = FA_INT64, .device = device), FA_SHAPE(4), 1, 10, 100, 1000);
+    CHECK(fa_logspace(2, 3, 1, 10, .device = device), FA_SHAPE(1), 100);
+    FAILS(fa_logspace(0, 1, -1, 10), RUNTIME, "number of steps must be non-negative");
+    FAILS(fa_logspace(0, 1, 2, 10, .dtype = FA_BOOL), UNSUPPORTED, "\"logspace_cpu\" not implemented for 'Bool'");
+    const double hann = 0.345491503, kaiser = 0.101719688, ham = 0.397852183, black = 0.200770143; /* PyTorch's */
+    CHECK(fa_window("hann", 5, true, 0, 0, .device = device), FA_SHAPE(5), 0, hann, 0.904508497, 0.904508497, hann);
+    CHECK(fa_window("hann", 5, false, 0, 0, .device = device), FA_SHAPE(5), 0, .5, 1, .5, 0);
+    CHECK(fa_window("hamming", 5, true, .54, .46, .device = device), FA_SHAPE(5), .08, ham, 0.912147817, 0.912147817, ham);
+    CHECK(fa_window("blackman", 5, true, 0, 0, .device = device), FA_SHAPE(5), 0, black, 0.849229857, 0.849229857, black);
+    CHECK(fa_window("bartlett", 5, true, 0, 0, .device = device), FA_SHAPE(5), 0, .4, .8, .8, .4);
+    CHECK(fa_window("kaiser", 5, true, 12, 0, .device = device), FA_SHAPE(5), 5.27734413e-05, kaiser, 0.792939834, 0.792939834, kaiser);
+    CHECK(fa_window("kaiser", 1, true, 12, 0, .device = device), FA_SHAPE(1), 1);
+    CHECK_EMPTY(fa_window("bartlett", 0, false, 0, 0, .device = device), FA_SHAPE(0));
+    FAILS(fa_window("flat", 3, true, 0, 0), VALUE, "argument 'kind': there is no window 'flat'");
+    FAILS(fa_window("hann", -1, true, 0, 0), RUNTIME, "hann_window requires non-negative window_length, got window_length=-1");
+    FAILS(fa_window("hann", 3, true, 0, 0, .dtype = FA_INT64), RUNTIME, "hann_window expects floating point dtypes, got: int64");
+}
+
 static void memory_of_the_caller(void **state) {
     (void)state;
     const int8_t bytes[] = {1, -2, 3, 4};
@@ -423,6 +451,7 @@ int main(void) {
         TEST(split_parts_refuse_in_place),
         TEST(constants),
         TEST(sequences),
+        TEST(ranges_and_windows),
         TEST(memory_of_the_caller),
         TEST(reading),
     };

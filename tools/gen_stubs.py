@@ -19,7 +19,7 @@ OWN = ("nn/__init__", "nn/functional", "nn/modules/__init__")  # py_stubs.py has
 RESULTS = {"bool": "_bool", "int": "_int", "float": "_float", "str": "_str", "list": "_list", "set": "_set", "dict": "_dict"}
 RESULTS.update({name: f"_C.{name}" for name in ("Tensor", "Size", "Generator", "dtype", "device")})
 # Functions that make public classes.
-MAKERS = {"nn/modules/others": ["make"], "nn/modules/transformer": ["make_attention"]}
+MAKERS = {"nn/modules/others": ["make", "make_sync"], "nn/modules/transformer": ["make_attention"]}
 OLD = "Float Double Half BFloat16 Long Int Short Char Byte Bool".split()
 OLD_TYPES = "".join(f"class {name}Tensor(_C.Tensor): ...\n" for name in OLD)
 ANY = "(*args: Any, **kwargs: Any) -> Any: ...\n"

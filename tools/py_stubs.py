@@ -382,7 +382,7 @@ def module_base():
 
 def modules_of_layers(faces):
     """{file: text} of nn/modules/: the modules that PyTorch keeps its layers in; the layers themselves stand in nn/__init__.pyi."""
-    places = {"distance": OTHERS[:2], "sparse": OTHERS[2:3], "loss": OTHERS[3:] + ["NLLLoss2d"], "activation": ["MultiheadAttention"]}
+    places = {"distance": OTHERS[:2], "sparse": OTHERS[2:3], "loss": OTHERS[3:4] + ["NLLLoss2d"], "batchnorm": OTHERS[4:], "activation": ["MultiheadAttention"]}
     for f in faces:
         lazy_too = ["Lazy" + f.layer.name] if LAZY.fullmatch(f.layer.name) else []
         places[f.where] = places.get(f.where, []) + [f.layer.name] + lazy_too
@@ -443,7 +443,7 @@ MORE = {
     "max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Embedding: ...\n",
 }
 LAZY = re.compile(r"Linear|Conv(Transpose)?\dd|(Batch|Instance)Norm\dd")
-OTHERS = "CosineSimilarity PairwiseDistance EmbeddingBag TripletMarginWithDistanceLoss".split()
+OTHERS = "CosineSimilarity PairwiseDistance EmbeddingBag TripletMarginWithDistanceLoss SyncBatchNorm".split()
 FACTORY = "def factory_kwargs(kwargs: Any) -> dict[str, Any]: ...\nNLLLoss2d = NLLLoss\n"
 
 

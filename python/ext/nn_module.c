@@ -220,14 +220,34 @@ static int module_setattro(PyObject *self, PyObject *name, PyObject *value) {
     return e ? set_over(self, name, value, e) : set_plain(self, name, value);
 }
 
+/* The property is asked once more, for the error that Python has thrown away: it is told, and is the cause of the one raised. */
+static PyObject *failed_property(PyObject *self, PyObject *name, PyObject *property) {
+    PyObject *type, *error, *trace, *value = Py_TYPE(property)->tp_descr_get(property, self, (PyObject *)Py_TYPE(self));
+    Py_DECREF(property);
+    if (value || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (trace) PyException_SetTraceback(error, trace);
+    PyErr_Format(PyExc_AttributeError,
+                 "'%s' object has no attribute '%U'. The class has a property of that name, in which this was raised: %S",
+                 Py_TYPE(self)->tp_name, name, error);
+    PyObject *outer_type, *outer, *outer_trace;
+    PyErr_Fetch(&outer_type, &outer, &outer_trace);
+    PyErr_NormalizeException(&outer_type, &outer, &outer_trace);
+    PyException_SetCause(outer, error); /* takes error */
+    PyErr_Restore(outer_type, outer, outer_trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return NULL;
+}
+
 /* super().__getattr__(name) is there for those who call it. It does not make attributes slow: see set_up_class. */
 static PyObject *module_getattr(PyObject *self, PyObject *name) {
     if (!is_name(name)) return NULL;
     /* Python comes here with the first error gone, when a property of the class has ended in an AttributeError of its own. */
-    const bool property = _PyType_Lookup(Py_TYPE(self), name) != NULL;
-    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'%s", Py_TYPE(self)->tp_name, name,
-                 property ? ". The class has a property of that name: an AttributeError was raised in it. Call the property's function to see it."
-                          : "");
+    PyObject *property = _PyType_Lookup(Py_TYPE(self), name);
+    if (property && Py_TYPE(property)->tp_descr_get) return Py_INCREF(property), failed_property(self, name, property);
+    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", Py_TYPE(self)->tp_name, name);
     return NULL;
 }
 

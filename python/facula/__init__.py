@@ -208,17 +208,6 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     return result.requires_grad_() if requires_grad else result
 
 
-def logspace(start, end, steps, base=10.0, **options):
-    """logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False) -> Tensor
-
-    steps powers of base, with exponents from start to end.
-
-    >>> torch.logspace(0, 2, 3)
-    tensor([  1.,  10., 100.])
-    """
-    return pow(base, linspace(start, end, steps, **options))
-
-
 def set_default_tensor_type(t, /):
     """set_default_tensor_type(t, /)
 
@@ -418,7 +407,7 @@ from ._streams import Event, Stream
 from . import accelerator, amp, autograd, backends, cpu, cuda, mps, npu, opencl, testing, version, xpu
 from .serialization import load, save
 from ._helpers import check, device_of, move, pick_device, selftest, to_device
-from .amp import autocast
+from .amp import GradScaler, autocast
 from . import _missing
 from ._missing import compile
 
@@ -429,5 +418,5 @@ def load_ipython_extension(shell):
     _missing.say_neighbours()
 
 
-__getattr__ = _missing.attribute_of(__name__, ("nn", "optim", "utils", "io", "random", "storage", "distributions", "functional", "onnx", "linalg", "fft", "special", "multiprocessing", "jit", "serialization"))
+__getattr__ = _missing.attribute_of(__name__, ("nn", "optim", "utils", "io", "random", "storage", "distributions", "functional", "onnx", "linalg", "fft", "special", "multiprocessing", "jit", "serialization", "func"))
 _missing.install()

@@ -17,7 +17,8 @@ STATUS = {
     "profiler": PLANNED,
     "autograd.profiler": PLANNED,
     "sparse": PLANNED,
-    "func": PLANNED,
+    "func": "torch.func has functional_call and stack_module_state; its transforms (grad, vmap, jacrev ...) are planned. "
+            "torch.autograd.functional has jacobian, hessian, vjp and jvp.",
     "vmap": PLANNED,
     "jit": "TorchScript is not planned: Facula runs every operation at once. Use the module or function itself.",
     "fx": "Tracing into graphs is not planned: Facula runs every operation at once.",

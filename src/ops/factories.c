@@ -213,18 +213,20 @@ static fa_tensor *from_values(const char *op, const void *values, fa_dtype type,
     return finish(t, t && write_data(op, t, values, type), o);
 }
 
+static bool can_step(const char *op, double from, double to, double by) {
+    if (by == 0) return fai_fail(FA_ERR_RUNTIME, op, "step must be nonzero");
+    if (!isfinite(from) || !isfinite(to)) return fai_fail(FA_ERR_RUNTIME, op, "unsupported range: %g -> %g", from, to);
+    if (by > 0 ? to >= from : to <= from) return true;
+    return fai_fail(FA_ERR_RUNTIME, op, "upper bound and lower bound inconsistent with step sign; start %g, end %g, step %g",
+                    from, to, by);
+}
+
 /* How many values arange has; -1 after an error. */
 static int64_t count_arange(fa_scalar start, fa_scalar end, fa_scalar step, bool whole) {
     const char *op = "arange";
     double count;
-    if (whole ? fa_scalar_int(step) == 0 : fa_scalar_float(step) == 0)
-        return fai_fail(FA_ERR_RUNTIME, op, "step must be nonzero"), -1;
     const double from = fa_scalar_float(start), to = fa_scalar_float(end), by = fa_scalar_float(step);
-    if (!isfinite(from) || !isfinite(to)) return fai_fail(FA_ERR_RUNTIME, op, "unsupported range: %g -> %g", from, to), -1;
-    if (by > 0 ? to < from : to > from)
-        return fai_fail(FA_ERR_RUNTIME, op, "upper bound and lower bound inconsistent with step sign; start %g, end %g, step %g",
-                        from, to, by),
-               -1;
+    if (!can_step(op, from, to, whole ? (double)fa_scalar_int(step) : by)) return -1;
     if (whole) {
         const int64_t a = fa_scalar_int(start), b = fa_scalar_int(end), s = fa_scalar_int(step);
         const uint64_t distance = s > 0 ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b,
@@ -302,6 +304,95 @@ fa_tensor *fa_linspace_with(double start, double end, int64_t steps, const fa_te
     fa_tensor *t = from_values("linspace", values, FA_FLOAT64, steps, &o);
     fai_free_aligned(FAI_TAG_DATA, values, bytes);
     return t;
+}
+
+typedef struct sequence {
+    double a, b, c; /* what value() needs */
+    double (*value)(const struct sequence *s, int64_t i);
+} sequence;
+
+/* n values of a formula, computed in float64. */
+static fa_tensor *from_formula(const char *op, const sequence *s, int64_t n, const fa_tensor_options *o) {
+    size_t bytes;
+    if (__builtin_mul_overflow((size_t)n, sizeof(double), &bytes)) return fai_fail_memory(op, SIZE_MAX);
+    double *values = fai_alloc_aligned(FAI_TAG_DATA, bytes);
+    if (!values) return fai_fail_memory(op, bytes);
+    for (int64_t i = 0; i < n; i++) values[i] = s->value(s, i);
+    fa_tensor *t = from_values(op, values, FA_FLOAT64, n, o);
+    fai_free_aligned(FAI_TAG_DATA, values, bytes);
+    return t;
+}
+
+static bool no_truths(const char *op, fa_dtype dtype) {
+    if (dtype != FA_BOOL) return true;
+    return fai_fail(FA_ERR_UNSUPPORTED, op, "\"%s_cpu\" not implemented for 'Bool'; use a floating or integer dtype", op);
+}
+
+static double step_value(const sequence *s, int64_t i) { return s->a + s->b * (double)i; }
+
+fa_tensor *fa_range_with(double start, double end, double step, const fa_tensor_options *options) {
+    fa_tensor_options o;
+    if (!can_step("range", start, end, step) || !read_options("range", options, fa_default_dtype(), anywhere, &o)) return NULL;
+    const double count = floor((end - start) / step) + 1;
+    if (!no_truths("range", o.dtype)) return NULL;
+    if (!(count < 0x1p60)) return fai_fail(FA_ERR_RUNTIME, "range", "invalid size, possible overflow? %g values", count);
+    return from_formula("range", &(sequence){start, step, 0, step_value}, (int64_t)count, &o);
+}
+
+static double power_value(const sequence *s, int64_t i) { return pow(s->a, s->b + s->c * (double)i); }
+
+fa_tensor *fa_logspace_with(double start, double end, int64_t steps, double base, const fa_tensor_options *options) {
+    fa_tensor_options o;
+    if (steps < 0)
+        return fai_fail(FA_ERR_RUNTIME, "logspace", "number of steps must be non-negative, found %lld", (long long)steps);
+    if (!read_options("logspace", options, fa_default_dtype(), anywhere, &o) || !no_truths("logspace", o.dtype)) return NULL;
+    const double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
+    return from_formula("logspace", &(sequence){base, start, step, power_value}, steps, &o);
+}
+
+/* ---- windows: c is the length of a period, a and b are the window's own numbers ---- */
+
+#define PI 3.14159265358979323846
+static double place(const sequence *s, int64_t i) { return (double)i / s->c; }
+static double bartlett(const sequence *s, int64_t i) { return 1 - fabs(2 * place(s, i) - 1); }
+static double hamming(const sequence *s, int64_t i) { return s->a - s->b * cos(2 * PI * place(s, i)); }
+static double blackman(const sequence *s, int64_t i) {
+    return 0.42 - 0.5 * cos(2 * PI * place(s, i)) + 0.08 * cos(4 * PI * place(s, i));
+}
+
+/* The modified Bessel function of order 0, by its series: all terms are positive. */
+static double bessel0(double x) {
+    double term = 1, sum = 1;
+    for (int k = 1; k < 10000 && term > sum * 1e-17; k++) term *= (x / 2 / k) * (x / 2 / k), sum += term;
+    return sum;
+}
+static double kaiser(const sequence *s, int64_t i) {
+    const double x = 2 * place(s, i) - 1;
+    return bessel0(s->a * sqrt(fmax(0, 1 - x * x))) / bessel0(s->a);
+}
+
+fa_tensor *fa_window_with(const char *kind, int64_t n, bool periodic, double a, double b, const fa_tensor_options *options) {
+    static const struct {
+        const char *name;
+        double (*value)(const sequence *s, int64_t i);
+    } kinds[] = {{"hann", hamming}, {"hamming", hamming}, {"blackman", blackman}, {"bartlett", bartlett}, {"kaiser", kaiser}};
+    sequence s = {a, b, fmax(1, (double)(periodic ? n : n - 1)), NULL};
+    fa_tensor_options o;
+    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kind, kinds[i].name) == 0) s.value = kinds[i].value;
+    if (!s.value)
+        return fai_fail(FA_ERR_VALUE, "window", "argument 'kind': there is no window '%s'; give hann, hamming, blackman, bartlett or kaiser",
+                        kind ? kind : "NULL");
+    if (n < 0)
+        return fai_fail(FA_ERR_RUNTIME, "window", "%s_window requires non-negative window_length, got window_length=%lld. Give 0 or more",
+                        kind, (long long)n);
+    if (!read_options("window", options, fa_default_dtype(), anywhere, &o)) return NULL;
+    if (!fai_is_float(o.dtype))
+        return fai_fail(FA_ERR_RUNTIME, "window", "%s_window expects floating point dtypes, got: %s. Give .dtype = FA_FLOAT32",
+                        kind, fa_dtype_name(o.dtype));
+    if (n == 1) return fa_ones_with(FA_SHAPE(1), &o);
+    if (strcmp(kind, "hann") == 0) s.a = s.b = 0.5;
+    return from_formula("window", &s, n, &o);
 }
 
 /* ---- random numbers ---- */

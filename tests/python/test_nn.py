@@ -386,8 +386,11 @@ class Hidden(unittest.TestCase):
             def p(self):
                 return self.nothing_here
 
-        with self.assertRaisesRegex(AttributeError, "'Odd' object has no attribute 'p'. The class has a property of that name"):
+        words = "'Odd' object has no attribute 'p'. The class has a property of that name, in which this was raised: .*'nothing_here'"
+        with self.assertRaisesRegex(AttributeError, words) as raised:
             Odd().p
+        self.assertIsInstance(raised.exception.__cause__, AttributeError)
+        self.assertFalse(hasattr(Odd(), "p"))
         with self.assertRaisesRegex(AttributeError, "'Odd' object has no attribute 'q'$"):
             Odd().q
 

@@ -172,11 +172,58 @@ def make(_Loss):
     return {"TripletMarginWithDistanceLoss": TripletMarginWithDistanceLoss}
 
 
+def make_sync(BatchNorm, BatchNorm2d, row_base):
+    """SyncBatchNorm, which has BatchNorm2d's row."""
+
+    class SyncBatchNorm(BatchNorm, row_base):
+        """SyncBatchNorm(num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True, process_group=None)
+
+        BatchNorm whose statistics are those of all processes. Facula runs in one process, where it is BatchNorm; inputs have 2 or more
+        dimensions.
+
+        >>> nn.SyncBatchNorm(2)(torch.tensor([[1., 2.], [3., 6.]]))
+        tensor([[-1.0000, -1.0000],
+                [ 1.0000,  1.0000]], grad_fn=<NativeBatchNormBackward0>)
+        """
+
+        _row, _restore = BatchNorm2d._row, BatchNorm2d._restore
+
+        def __init__(
+            self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None, dtype=None
+        ):
+            super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype)
+            self.process_group = process_group
+
+        def forward(self, input):
+            return self._forward_otherwise(input)
+
+        def _check_input_dim(self, input):
+            if input.dim() < 2:
+                raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+        @classmethod
+        def convert_sync_batchnorm(cls, module, process_group=None):
+            """The module with all BatchNorm layers in it made SyncBatchNorm, with their parameters and buffers."""
+            made = module
+            if isinstance(module, BatchNorm) and not isinstance(module, cls):
+                made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
+                for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                    setattr(made, name, getattr(module, name))
+                made.training = module.training
+            for name, child in module.named_children():
+                made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+            return made
+
+    return SyncBatchNorm
+
+
 def make_all(places):
     """-> {where: {name: class}}"""
+    norms = places["batchnorm"]
     result = {
         "distance": {"CosineSimilarity": CosineSimilarity, "PairwiseDistance": PairwiseDistance},
         "sparse": {"EmbeddingBag": EmbeddingBag},
+        "batchnorm": {"SyncBatchNorm": make_sync(norms["_BatchNorm"], norms["BatchNorm2d"], _C._LayerBase)},
         "loss": {**make(places["loss"]["_Loss"]), "NLLLoss2d": places["loss"]["NLLLoss"]},
     }
     for where, names in result.items():
