@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zlib.h>
 
 enum { TYPES = 16 };
@@ -122,7 +123,8 @@ static int run(const cli_command *command)
     printf("  threads %d (OMP_NUM_THREADS or FACULA_NUM_THREADS sets it; results do not depend on it)\n", fa_num_threads());
     print_plugins();
     print_libraries();
-    const char *sim = getenv("FACULA_SIM");
+    const char *sim = getenv("FACULA_SIM"), *fallback = getenv("FACULA_FALLBACK");
+    if (fallback && !strcmp(fallback, "cpu")) printf("\nFACULA_FALLBACK=cpu is set: what a device can't compute runs on the CPU.\n");
     if (sim && *sim) printf("\nSimulated devices: FACULA_SIM=%s is set; unset it to use real ones.\n", sim);
     else if (accelerators) printf("\nSimulated devices, in place of the real ones: FACULA_SIM=cuda:2 facula info\n");
     else printf("\nSimulated devices, to learn and to test without a GPU: FACULA_SIM=cuda:2 facula info\n");

@@ -120,6 +120,17 @@ FA_API bool fa_synchronize(fa_device device);       /* waits; returns false with
 typedef struct fa_device_counts { uint64_t launches, copies_to_device, copies_to_host, copies_within, waits; } fa_device_counts;
 FA_API fa_device_counts fa_device_get_counts(fa_device device);
 
+/* FACULA_FALLBACK=cpu in the environment: what a device can't compute (its plug-in lacks the kernel, its compiler refuses it, it has no
+ * float64) runs on the CPU, with copies there and back, and is counted here. Without it such an operation is an error. */
+typedef struct fa_fallback_info {
+    char op[48];                /* the function that was called, "cumsum" */
+    fa_device device;           /* which device could not */
+    uint64_t count;             /* kernels that the CPU ran for it */
+    char reason[400];           /* why not */
+} fa_fallback_info;
+FA_API bool fa_fallback_get(int number, fa_fallback_info *out); /* counted from 0, in the order of their first time; false after the last */
+FA_API uint64_t fa_fallback_count(void);                        /* all of them together */
+
 /* ---- Random numbers: torch's, bit for bit (mt19937 on the CPU, Philox on accelerators) ---- */
 FA_API void fa_manual_seed(uint64_t seed); /* every device's default generator */
 typedef struct fa_generator fa_generator;

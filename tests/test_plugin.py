@@ -111,6 +111,9 @@ def faults(scratch):
     check(code == 0, "one.c: " + text)
     code, text = run(scratch + "/one", FACULA_PLUGINS=good, NPU_CC=scratch + "/cc-broken")
     check(code == 1 and "can't compile the kernels" in text and "no such chip" in text, "a compiler that fails:\n" + text)
+    check("FACULA_FALLBACK=cpu in the environment" in text, "a compiler that fails, without the way out:\n" + text)
+    code, text = run(scratch + "/one", FACULA_PLUGINS=good, NPU_CC=scratch + "/cc-broken", FACULA_FALLBACK="cpu")
+    check(code == 0 and "warning: neg: npu:1 can't compute this (NPU error: " in text, "a compiler that fails, with the CPU's help:\n" + text)
     code, text = run(scratch + "/one", FACULA_PLUGINS="/nowhere/npu.so")
     check(code == 1 and "Found no npu device" in text and "The plug-in /nowhere/npu.so can't be used: it can't be opened" in text,
           "an error without the plug-in's reason:\n" + text)

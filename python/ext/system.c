@@ -246,6 +246,20 @@ static PyObject *device_properties(PyObject *self, PyObject *device)
                          p.pci_device, "is_integrated", p.integrated, "is_multi_gpu_board", p.multi_board, "uuid", uuid);
 }
 
+/* [(op, device, count, reason), ...] */
+static PyObject *fallbacks(PyObject *self, PyObject *unused)
+{
+    fa_fallback_info info;
+    (void)self, (void)unused;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && fa_fallback_get(i, &info); i++) {
+        PyObject *row = Py_BuildValue("(sNKs)", info.op, fapy_device_new(info.device), (unsigned long long)info.count, info.reason);
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
 /* (utilization, memory utilization, temperature, power, clock) */
 static PyObject *device_sensors(PyObject *self, PyObject *device)
 {
@@ -437,6 +451,7 @@ PyMethodDef fapy_system_functions[] = {
     {"_device_is_available", device_is_there, METH_O, NULL},
     {"_accelerator", accelerator, METH_NOARGS, NULL},
     {"_device_properties", device_properties, METH_O, NULL},
+    {"_fallbacks", fallbacks, METH_NOARGS, NULL},
     {"_device_sensors", device_sensors, METH_O, NULL},
     {"_math_modes", math_modes, METH_VARARGS, NULL},
     {"_libraries", libraries, METH_O, NULL},

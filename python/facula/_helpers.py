@@ -161,6 +161,18 @@ def move(obj, device):
     return obj
 
 
+def fallbacks():
+    """fallbacks() -> list of dict
+
+    Operations that a device could not compute and the CPU did, because FACULA_FALLBACK=cpu stands in the environment: "op", "device",
+    "count" of kernels, and the "reason". [] where all ran where they should.
+
+    >>> torch.fallbacks()
+    []
+    """
+    return [dict(zip(("op", "device", "count", "reason"), row)) for row in _C._fallbacks()]
+
+
 def _why_none(kind):
     try:
         _C._current_device(_C.device(kind))

@@ -81,6 +81,9 @@ bool fai_stream_join(fa_device device, int from, const char *op); /* the current
 
 /* Launches kernel `id` (an enum of kernels_gen.h) on a device that is not the CPU. buffers[i] with byte offset, NULL: none.
  * The queue keeps the buffers alive until the kernel has run. */
+/* After a launch on this thread that failed: whether it was because the device has no such kernel or can't compute it, which is then
+ * remembered and not tried again. For FACULA_FALLBACK. */
+bool fai_device_lacks(fa_device device, int kernel);
 bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op);
 /* Whether kernels of the device may follow addresses that lie in memory (FA_VIEW_TABLE): all but OpenCL's. */
 bool fai_device_has_tables(fa_device device);

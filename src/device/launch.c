@@ -51,6 +51,8 @@ static void cut_lines(char *log, int lines) {
         if (*at == '\n' && (--lines == 0 || !at[1])) *at = 0, at--;
 }
 
+#define ON_CPU ". FACULA_FALLBACK=cpu in the environment lets the CPU do what a device can't, with copies there and back"
+
 static bool build(fai_dev *dev, int text, const char *op) {
     if (dev->programs[text]) return true;
     char log[1200] = "";
@@ -66,6 +68,8 @@ static bool build(fai_dev *dev, int text, const char *op) {
     snprintf(doing, sizeof doing,
              "building the kernels of family '%s' for '%s'%s%s%s", program->family, op, log[0] ? ". The compiler's first words:\n" : "", log,
              log[0] ? "\nWhat needs none of these kernels goes on. Another version of the compiler may take them; please report it" : "");
+    size_t end = strlen(doing);
+    snprintf(doing + end, sizeof doing - end, "%s", ON_CPU);
     return fai_fail_backend(dev, code, op, doing);
 }
 
@@ -80,8 +84,8 @@ static fa_kernel_handle find_locked(fai_dev *dev, int kernel, const char *op) {
     if (!build(dev, text, op)) return NULL;
     int code = dev->backend->find(dev->ordinal, dev->programs[text], info->name, &handle);
     if (code) {
-        char doing[128];
-        snprintf(doing, sizeof doing, "looking for the kernel '%s'", info->name);
+        char doing[256];
+        snprintf(doing, sizeof doing, "looking for the kernel '%s' for '%s'%s", info->name, op, ON_CPU);
         fai_fail_backend(dev, code, op, doing);
         return NULL;
     }
@@ -99,6 +103,26 @@ static fa_kernel_handle find_kernel(fai_dev *dev, int kernel, const char *op) {
     return handle;
 }
 
+/* What a device was found not to have is not looked for again once the CPU does it in its place. */
+static char lacking;
+#define LACKING ((fa_kernel_handle)(void *)&lacking)
+static _Thread_local const fai_dev *lacks; /* whose kernel the last launch that failed wanted in vain */
+
+static bool fail_lacking(fai_dev *dev, int kernel, const char *op) {
+    lacks = dev;
+    return fai_fail(FA_ERR_UNSUPPORTED, op, "%s has no kernel '%s' that works", fa_device_text(dev->name), fai_kernels[kernel].name);
+}
+
+bool fai_device_lacks(fa_device device, int kernel) {
+    fai_dev *dev = fai_dev_find(device);
+    const bool is = dev && dev == lacks && !atomic_load(&dev->lost);
+    lacks = NULL;
+    if (!is || !dev->kernels) return is;
+    fa_kernel_handle none = NULL;
+    if (!dev->no_float64) atomic_compare_exchange_strong(&dev->kernels[kernel], &none, LACKING);
+    return true;
+}
+
 /* A kernel that computes in float64, or has an operand of it. */
 static bool uses_float64(int kernel, const fa_plan *plan) {
     const char *name = fai_kernels[kernel].name;
@@ -114,9 +138,11 @@ static bool has_float64(fai_dev *dev, int kernel, const fa_plan *plan, const cha
     bool known = make_tables(dev, op);
     pthread_mutex_unlock(&dev->build_lock);
     if (!known) return false;
-    return !dev->no_float64 || !uses_float64(kernel, plan) ||
-           fai_fail(FA_ERR_UNSUPPORTED, op,
-                    "%s has no float64, and this needs it. Use float32 (x.to(torch.float32) in Python, fa_cast in C), or compute on the CPU",
+    if (!dev->no_float64 || !uses_float64(kernel, plan)) return true;
+    lacks = dev;
+    return fai_fail(FA_ERR_UNSUPPORTED, op,
+                    "%s has no float64, and this needs it. Use float32 (x.to(torch.float32) in Python, fa_cast in C), or compute on the CPU "
+                    "(FACULA_FALLBACK=cpu in the environment does so by itself, with copies there and back)",
                     fa_device_text(dev->name));
 }
 
@@ -165,7 +191,11 @@ bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_bu
         if (done) return done > 0;
     }
     fa_kernel_handle handle = find_kernel(dev, kernel, op);
-    if (!handle) return false;
+    if (FAI_UNLIKELY(!handle)) {
+        lacks = dev;
+        return false;
+    }
+    if (FAI_UNLIKELY(handle == LACKING)) return fail_lacking(dev, kernel, op);
     const fai_kernel_info *info = &fai_kernels[kernel];
     const fai_work work = {.kernel = info->name, .group_size = info->group_size, .handle = handle};
     int code = fai_queue_launch(dev, op, &work, plan, buffers, pointers);

@@ -18,6 +18,7 @@ void fai_plan_begin(fa_plan *plan);
 void fai_plan_view(fa_plan *plan, int k, const fa_tensor *t, bool writes);
 /* Runs kernel id (FAI_K_...) on the device of operands[0]; operands[k] belongs to view k; NULL where the view is none. On the
  * CPU it is done on return; on other devices it is queued. */
+bool fai_fall_back(fa_device device, int kernel, fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op, bool pending);
 bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const char *op);
 /* FAI_F32, FAI_F64 or FAI_I64: what a kernel computes a dtype in (float16 and bfloat16 in f32, integers in i64). */
 static inline int fai_compute(int dtype) { return dtype == FA_FLOAT64 ? FAI_F64 : dtype >= FA_FLOAT16 ? FAI_F32 : FAI_I64; }

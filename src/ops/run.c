@@ -34,7 +34,11 @@ static bool run_on_device(int kernel, fa_plan *plan, fa_tensor *const *operands,
         buffers[k] = operands[k]->buffer;
         offsets[k] = operands[k]->offset * fai_dtype_bytes[operands[k]->dtype];
     }
-    return fai_device_launch(operands[0]->device, kernel, plan, buffers, offsets, fai_tls.called ? fai_tls.called : op);
+    const fa_device device = operands[0]->device;
+    const bool pending = fai_tls.error_pending;
+    if (fai_tls.called) op = fai_tls.called;
+    if (FAI_LIKELY(fai_device_launch(device, kernel, plan, buffers, offsets, op))) return true;
+    return fai_fall_back(device, kernel, plan, buffers, offsets, op, pending);
 }
 
 enum { LONG_WORK = 1 << 15 }; /* elements in all tensors: from about 20 us of work on, another language's threads may run meanwhile */

@@ -107,6 +107,24 @@ static void order_some(void *context, int64_t begin, int64_t end) {
     }
 }
 
+/* In blocks of n[4] <= SHORT elements, when the plan is a device's: each is put in order for itself. */
+static void order_blocks(const order_job *whole) {
+    const size_t bytes = (size_t)(whole->bits + 7) / 8;
+    const int64_t n = whole->plan->n[1], block = whole->plan->n[4];
+    fa_plan part = *whole->plan;
+    order_job job = *whole;
+    job.plan = &part;
+    for (int64_t row = 0; row < whole->plan->n[0]; row++)
+        for (int64_t begin = 0; begin < n; begin += block) {
+            uint64_t stack[STACK_WORDS];
+            const int64_t at = row * n + begin;
+            part.n[1] = part.n[3] = n - begin < block ? n - begin : block;
+            job.x = whole->x + (size_t)at * bytes, job.values = whole->values + (size_t)at * bytes, job.places = whole->places + at;
+            (job.bits <= 32 ? order_row_word : order_row_wide)(&job, 0, stack);
+            for (int64_t k = 0; k < part.n[1]; k++) job.places[k] += begin;
+        }
+}
+
 void FAI_NAME(fai_cpu_order_rows)(const fa_plan *plan, char *const *pointers) {
     const int dtype = plan->view[2].dtype, bits = key_bits(dtype);
     order_job job = {plan,
@@ -117,7 +135,8 @@ void FAI_NAME(fai_cpu_order_rows)(const fa_plan *plan, char *const *pointers) {
                      dtype,
                      bits,
                      plan->n[2] ? ~0ull >> (64 - bits) : 0};
-    fai_parallel(plan->n[0], 1 + 2048 / (plan->n[1] + 1), order_some, &job);
+    if (plan->n[4] < plan->n[1]) order_blocks(&job);
+    else fai_parallel(plan->n[0], 1 + 2048 / (plan->n[1] + 1), order_some, &job);
 }
 
 /* Only instances of a family have a type in their name: the key does for all here. */
