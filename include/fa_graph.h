@@ -44,6 +44,8 @@ FA_API uint64_t fa_graph_pool(const fa_graph *graph); /* 0 and an error before a
 FA_API uint64_t fa_graph_pool_new(void);              /* the name of a pool that graphs may share */
 FA_API bool fa_is_capturing(fa_device device);        /* whether work of this thread's current stream there goes into a graph */
 
+FA_API bool fa_stream_is_capturing(fa_stream stream);
+
 typedef struct fa_graph_facts {
     bool capturing, ready;              /* ready: it can be replayed */
     uint64_t launches, copies, fills;   /* that it consists of */

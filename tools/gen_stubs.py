@@ -142,9 +142,9 @@ def imports(node):
 
 
 def of_kind(package, name, kind, own):
-    """The functions and classes for devices of a kind: what the makers of _device_module, _memory and _streams define."""
-    out = f"from .{'.' * name.count('/')} import _streams\n"
-    for source in ("_device_module", "_memory", "_streams"):
+    """The functions and classes for devices of a kind: what the makers of _device_module, _memory, _streams and _graphs define."""
+    out = f"from .{'.' * name.count('/')} import _graphs, _streams\n"
+    for source in ("_device_module", "_memory", "_streams", "_graphs"):
         make = next(n for n in read(package, source).body if isinstance(n, ast.FunctionDef) and n.name == "make")
         for node in make.body:
             if getattr(node, "name", "where") in own or getattr(node, "name", "") in ("where", "generators"):
@@ -152,7 +152,9 @@ def of_kind(package, name, kind, own):
             if isinstance(node, ast.FunctionDef):
                 out += of_function(node, doc=True)
             elif isinstance(node, ast.ClassDef):
-                base = {"base_stream": "_streams.Stream", "base_event": "_streams.Event", "Context": "_streams.StreamContext"}
+                base = {"base_stream": "_streams.Stream", "base_event": "_streams.Event", "Context": "_streams.StreamContext", "base_graph": "_graphs.Graph"}
+                if node.name == "Graphs":
+                    node.name = "CUDAGraph" if kind == "cuda" else f"{kind.upper()}Graph"
                 named = ast.unparse(node.bases[0]) if node.bases else ""
                 out += of_class(node, doc=True, base=base.get(named))
                 if node.name in ("Stream", "Event"):

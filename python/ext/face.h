@@ -132,6 +132,7 @@ fa_tensor *fapy_from_buffer(PyObject *o); /* shares the memory of an array; NULL
 extern PyMethodDef fapy_serialize_functions[]; /* serialize.c: checkpoints and other files */
 bool fapy_optim_set_up(PyObject *module);      /* optim.c */
 bool fapy_streams_set_up(PyObject *module);    /* streams.c */
+bool fapy_graphs_set_up(PyObject *module);     /* graphs.c */
 extern PyMethodDef fapy_amp_functions[];       /* amp.c: autocast and the gradient scaler */
 
 /* ---- generated from python/torch.tab, python/examples.tab and the tables of rows ---- */

@@ -49,7 +49,7 @@ static int set_up(PyObject *module)
     done = true;
     choose_names();
     return add_errors(module) && fapy_seam_set_up() && fapy_values_set_up(module) && !PyType_Ready(&fapy_Generator) && !PyModule_AddObjectRef(module, "Generator", (PyObject *)&fapy_Generator) &&
-           fapy_tensor_set_up(module) && fapy_autograd_set_up(module) && fapy_nn_set_up(module) && fapy_optim_set_up(module) && fapy_streams_set_up(module) &&
+           fapy_tensor_set_up(module) && fapy_autograd_set_up(module) && fapy_nn_set_up(module) && fapy_optim_set_up(module) && fapy_streams_set_up(module) && fapy_graphs_set_up(module) &&
            add_functions(module, fapy_functions) && add_functions(module, fapy_create_functions) && add_functions(module, fapy_autograd_functions) &&
            add_functions(module, fapy_array_functions) && add_functions(module, fapy_serialize_functions) && add_functions(module, fapy_system_functions) &&
            add_functions(module, fapy_memory_functions) && add_functions(module, fapy_amp_functions) && add_functional(module) &&

@@ -15,6 +15,7 @@ typedef struct rule_object {
     fa_optimizer *optimizer;
     PyObject *state;                      /* {parameter: {"step": ..., "exp_avg": ...}} */
     bool shown;                           /* somebody has the dict, or has given it */
+    uint64_t replayed;                    /* steps of graphs that the dict knows of */
     PyObject *key[FAI_RULE_OPTIONS];      /* the groups' name of each option: "betas" for beta1 and beta2 */
     int part[FAI_RULE_OPTIONS];           /* and its place there; -1: the option is the value itself */
     PyObject *state_key[FAI_RULE_STATES], *kept_key[FAI_RULE_KEPT];
@@ -384,10 +385,33 @@ static bool take_each(const rule_object *r, fa_optimizer *o, PyObject *state)
 
 /* ---- what Python calls ---- */
 
+/* Steps that graphs made meanwhile come into the dict. */
+static bool show_replayed(rule_object *r)
+{
+    if (!r->optimizer || r->replayed == r->optimizer->replayed) return true;
+    r->replayed = r->optimizer->replayed;
+    return !r->shown || with_both(r, show_each);
+}
+
+/* PyTorch's word for an optimizer whose step may be captured; here all may be, so only what says no says no. */
+static bool may_capture(const rule_object *r, PyObject *groups)
+{
+    const fa_optimizer *o = r->optimizer;
+    bool capturing = false;
+    for (int g = 0; g < o->ngroups && !capturing; g++) capturing = o->groups[g].n && fai_capturing(o->groups[g].trained[0].p->device);
+    for (int g = 0; capturing && g < o->ngroups; g++) {
+        PyObject *value = PyDict_GetItemString(PyList_GET_ITEM(groups, g), "capturable");
+        if (!value || PyObject_IsTrue(value)) continue;
+        return PyErr_Format(PyExc_RuntimeError, "Attempting CUDA graph capture of step() for an instance of %s but param_groups' capturable is False. Make the optimizer with capturable=True",
+                            r->rule->name), false;
+    }
+    return true;
+}
+
 static PyObject *rule_step(PyObject *self, PyObject *groups)
 {
     rule_object *r = R(self);
-    if (!follow_groups(r, groups)) return NULL;
+    if (!follow_groups(r, groups) || !show_replayed(r) || !may_capture(r, groups)) return NULL;
     fa_optimizer *o = fai_ref(r->optimizer);
     const bool ready = read_options(r, o, groups) && (!r->shown || with_both(r, take_each));
     const bool fine = ready && fa_step(o);
@@ -401,6 +425,7 @@ static PyObject *get_state(PyObject *self, void *unused)
 {
     (void)unused;
     rule_object *r = R(self);
+    if (!show_replayed(r)) return NULL;
     if (!r->shown && !with_both(r, show_each)) return NULL;
     r->shown = true;
     return Py_NewRef(r->state);

@@ -1,7 +1,7 @@
 """What torch.cuda, torch.xpu, torch.mps and their kind have in common: functions about one kind of device."""
 from . import _C
 from ._C import device as _device
-from . import _memory, _streams
+from . import _graphs, _memory, _streams
 
 
 class Uuid(str):
@@ -352,4 +352,5 @@ def make(kind):
         names.pop(hidden, None)
     names.update(_memory.make(kind, where))
     names.update(_streams.make(kind, where))
+    names.update(_graphs.make(kind, where, names))
     return names

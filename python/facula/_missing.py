@@ -39,18 +39,14 @@ STATUS = {
 }
 
 # Of what PyTorch names about devices, what is not there: names, and why. tests/python/test_names.py goes over all of them.
-_GRAPHS = "Graphs of work and pools of memory of their own are planned; they are not there yet."
+_GRAPHS = "It is planned; it is not there yet. Graphs know the generators that they draw from by themselves."
 _STORAGE = "Typed storages, deprecated in PyTorch, are not planned: tensors have untyped_storage()."
 _ALLOCATOR = "Allocators of other libraries are not planned: all memory of a device comes from Facula's."
 _TUNED = "Facula chooses its kernels itself; there is nothing to tune by hand."
 _OWN = "It belongs to the insides of PyTorch's own attention, and is not planned: scaled_dot_product_attention has one implementation."
 _SWITCH = "It belongs to PyTorch's insides; what users need of it is there under other names."
 _DEVICES = [
-    (_GRAPHS, """accelerator.Graph cuda.CUDAGraph cuda.MemPool cuda.graph cuda.graph_pool_handle cuda.graphs cuda.is_current_stream_capturing
-        cuda.make_graphed_callables cuda.use_mem_pool cuda.memory.MemPool cuda.memory.use_mem_pool Stream.is_capturing cuda.Stream.is_capturing
-        cuda.ExternalStream.is_capturing xpu.MemPool xpu.XPUGraph xpu.graph xpu.graph_pool_handle xpu.graphs xpu.is_current_stream_capturing
-        xpu.make_graphed_callables xpu.use_mem_pool xpu.memory.MemPool xpu.memory.use_mem_pool Generator.graphsafe_get_state
-        Generator.graphsafe_set_state cuda.get_sync_debug_mode cuda.set_sync_debug_mode"""),
+    (_GRAPHS, """Generator.graphsafe_get_state Generator.graphsafe_set_state cuda.get_sync_debug_mode cuda.set_sync_debug_mode"""),
     (_STORAGE, " ".join(f"cuda.{t}Storage" for t in "BFloat16 Bool Byte Char ComplexDouble ComplexFloat Double Float Half Int Long Short".split())),
     (_ALLOCATOR, """cuda.CUDAPluggableAllocator cuda.change_current_allocator cuda.memory.CUDAPluggableAllocator
         cuda.memory.change_current_allocator xpu.XPUPluggableAllocator xpu.change_current_allocator xpu.memory.XPUPluggableAllocator

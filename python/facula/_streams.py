@@ -65,6 +65,10 @@ class Stream:
         """Waits until all its work is done; errors that came late are raised here."""
         _C._stream_synchronize(self.device, self.stream_id)
 
+    def is_capturing(self):
+        """Whether its work is noted down for a graph and not done."""
+        return _C._stream_capturing(self.device, self.stream_id)
+
     def wait_stream(self, stream):
         """Work put in later begins after all that the other stream has now."""
         _C._stream_wait_stream(self.device, self.stream_id, stream.device, stream.stream_id)

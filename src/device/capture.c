@@ -47,6 +47,12 @@ bool fai_capture_allows(fa_device device, const char *op) { return !fai_capturin
 
 bool fa_is_capturing(fa_device device) { return fai_capturing(device); }
 
+bool fa_stream_is_capturing(fa_stream stream) {
+    if (stream.device.type == FA_DEVICE_CPU) return false;
+    const fai_stream *s = fai_stream_find(stream, "stream_is_capturing");
+    return s && fai_capture_of(s) != NULL;
+}
+
 fai_pause fai_capture_pause(fa_device device) {
     fai_dev *dev = device.type == FA_DEVICE_CPU ? NULL : fai_dev_find(device);
     fai_stream *s = dev && atomic_load(&dev->pools_in_use) ? fai_stream_now(dev) : NULL;

@@ -28,6 +28,7 @@ static bool before(void *context) {
 static void after(void *context, bool started) {
     const captured *c = context;
     fai_group *g = &c->optimizer->groups[c->group];
+    c->optimizer->replayed += started;
     for (int i = 0; started && i < c->count; i++) fai_trained_step(c->optimizer->rule, g, c->row, &g->trained[c->member[i]]);
 }
 

@@ -67,7 +67,7 @@ struct fa_optimizer {
     const fai_rule *rule;
     fai_group *groups;
     int ngroups;
-    uint64_t steps;
+    uint64_t steps, replayed; /* by fa_step; by graphs */
 };
 
 /* ---- optimizer.c ---- */

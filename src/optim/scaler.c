@@ -24,6 +24,7 @@ struct fa_grad_scaler {
     bool used;                /* scale() was called: without it the other calls make no sense */
     bool found_inf;
     fa_tensor *factor;        /* the scale as a tensor, where the last loss was */
+    bool captured;            /* a graph reads the factor: it stays where it is, and gets new numbers */
     entry *entries;
     int n, room;
 };
@@ -71,6 +72,15 @@ fa_grad_scaler *fa_grad_scaler_with(const fa_grad_scaler_options *o) {
     return fai_scope_add(s, "grad_scaler") ? s : NULL;
 }
 
+/* The factor is of another scale now. */
+static bool change_factor(const char *op, fa_grad_scaler *s, float scale) {
+    if (!s->factor || scale == s->scale) return true;
+    if (s->captured) return fai_fill_scalar(op, s->factor, fa_scalar_of_float(scale));
+    fai_unref(s->factor);
+    s->factor = NULL;
+    return true;
+}
+
 bool fa_grad_scaler_is_enabled(const fa_grad_scaler *s) { return s && s->options.enabled; }
 bool fa_grad_scaler_found_inf(const fa_grad_scaler *s) { return s && s->found_inf; }
 
@@ -82,7 +92,7 @@ fa_grad_scaler_state fa_grad_scaler_get(const fa_grad_scaler *s) {
 bool fa_grad_scaler_set(fa_grad_scaler *s, const fa_grad_scaler_state *state) {
     if (!check("grad_scaler_set", s) || fai_refuse_pending("grad_scaler_set")) return false;
     if (!state) return fai_fail(FA_ERR_TYPE, "grad_scaler_set", "argument 'state' is NULL: what fa_grad_scaler_get gave is needed") != NULL;
-    if (s->scale != (float)state->scale) fai_unref(s->factor), s->factor = NULL;
+    if (!change_factor("grad_scaler_set", s, (float)state->scale)) return false;
     s->scale = (float)state->scale;
     s->options.growth_factor = state->growth_factor, s->options.backoff_factor = state->backoff_factor;
     s->options.growth_interval = state->growth_interval, s->tracker = state->growth_tracker;
@@ -96,6 +106,7 @@ fa_tensor *fa_grad_scaler_scale(fa_grad_scaler *s, fa_tensor *loss) {
     if (!s->options.enabled) return loss;
     if (!s->factor || !fa_device_equal(s->factor->device, loss->device)) {
         FA_NO_GRAD;
+        FAI_CAPTURE_PAUSE(loss->device);
         fa_tensor *factor = fai_empty("grad_scaler_scale", FA_FLOAT32, loss->device, 0, NULL);
         if (!factor || !fai_fill_scalar("grad_scaler_scale", factor, fa_scalar_of_float(s->scale))) return NULL;
         fai_scope_take(factor);
@@ -103,6 +114,7 @@ fa_tensor *fa_grad_scaler_scale(fa_grad_scaler *s, fa_tensor *loss) {
         s->factor = factor;
     }
     s->used = true;
+    s->captured |= fai_capturing(loss->device);
     return fai_row2(FAI_ROW_mul, fai_of(loss), fai_of(s->factor)); /* a float32 loss stays one, a float16 number becomes one */
 }
 
@@ -268,14 +280,15 @@ bool fa_grad_scaler_update(fa_grad_scaler *s) {
     }
     if (!any) return fai_fail(FA_ERR_ASSERTION, op, "No inf checks were recorded prior to update. An optimizer's step through the scaler comes before it.") != NULL;
     float next = s->scale;
-    if (!finite) next = (float)(s->scale * s->options.backoff_factor), s->tracker = 0;
-    else if (++s->tracker == s->options.growth_interval) {
+    int64_t tracker = 0;
+    if (!finite) next = (float)(s->scale * s->options.backoff_factor);
+    else if ((tracker = s->tracker + 1) == s->options.growth_interval) {
         const float grown = (float)(s->scale * s->options.growth_factor);
         if (isfinite(grown)) next = grown;
-        s->tracker = 0;
+        tracker = 0;
     }
-    if (next != s->scale) fai_unref(s->factor), s->factor = NULL;
-    s->scale = next;
+    if (!change_factor(op, s, next)) return false;
+    s->scale = next, s->tracker = tracker;
     forget_results(s);
     return true;
 }

@@ -1,8 +1,9 @@
 """Whichever accelerator is there: cuda, xpu, mps, ..."""
 from .. import _C, _missing
 from .._device_module import make as _make
+from .._graphs import AcceleratorGraph as Graph
 
-__all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "empty_host_cache",
+__all__ = ["Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "empty_host_cache",
            "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
            "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize"]
 _made = {}

@@ -131,4 +131,4 @@ def get_device_module():
 from . import amp, memory
 from .. import _missing
 
-__getattr__ = _missing.attribute_of(__name__, ("comm", "nccl", "nvtx", "profiler", "random", "streams"))
+__getattr__ = _missing.attribute_of(__name__, ("comm", "graphs", "nccl", "nvtx", "profiler", "random", "streams"))

@@ -55,4 +55,4 @@ class Event(Event):
         super().__init__(enable_timing)
 
 
-__getattr__ = _missing.attribute_of(__name__, ("memory", "random", "streams"))
+__getattr__ = _missing.attribute_of(__name__, ("graphs", "memory", "random", "streams"))

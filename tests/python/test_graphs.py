@@ -1,0 +1,255 @@
+"""Graphs and pools from Python, on two simulated devices: PyTorch's names, whole training steps with the same bits, errors in PyTorch's words."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+if "FACULA_SIM" not in os.environ:
+    os.environ["FACULA_SIM"] = "cuda:2,xpu:1"
+    os.execv(sys.executable, [sys.executable, "-B"] + sys.argv)
+import facula as torch
+from facula import nn
+
+CAPTURING = "CUDA error: operation not permitted when stream is capturing"
+
+
+def training(optimizer, **options):
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3)).cuda()
+    return net, optimizer(net.parameters(), lr=0.05, **options), torch.zeros(8, 10, device="cuda"), torch.zeros(8, 3, device="cuda")
+
+
+def batches(n):
+    g = torch.Generator().manual_seed(1)
+    return [(torch.randn(8, 10, generator=g), torch.randn(8, 3, generator=g)) for _ in range(n)]
+
+
+class Graphs(unittest.TestCase):
+    def tearDown(self):
+        torch.cuda.set_stream(torch.cuda.default_stream(0))
+        torch.cuda.synchronize()
+        self.assertFalse(torch.cuda.is_current_stream_capturing())
+
+    def test_replays(self):
+        g, x = torch.cuda.CUDAGraph(), torch.ones(4, device="cuda")
+        with torch.cuda.graph(g):
+            self.assertTrue(torch.cuda.is_current_stream_capturing() and torch.cuda.current_stream().is_capturing())
+            y = x * 2
+            x += 1
+        self.assertEqual(x.tolist(), [1] * 4)
+        g.replay(), g.replay()
+        self.assertEqual((x.tolist(), y.tolist()), ([3] * 4, [4] * 4))
+        self.assertEqual(len(g.pool()), 2)
+        self.assertNotEqual(g.raw_cuda_graph_exec(), 0)
+        with self.assertRaisesRegex(RuntimeError, "unless CUDAGraph was initialized with keep_graph=True"):
+            g.raw_cuda_graph()
+        with self.assertRaisesRegex(RuntimeError, "This CUDAGraph instance already owns a captured graph"):
+            with torch.cuda.graph(g):
+                pass
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "g.dot")
+            with self.assertWarnsRegex(UserWarning, "CUDA Graphs debug not enabled"):
+                g.debug_dump(path)
+            g.enable_debug_mode()
+            g.debug_dump(path)
+            with open(path, encoding="utf-8") as f:
+                self.assertIn("digraph", f.read())
+        g.reset()
+        with self.assertRaisesRegex(RuntimeError, "Called CUDAGraph::replay without a preceding successful capture"):
+            g.replay()
+        with self.assertWarnsRegex(UserWarning, "The CUDA Graph is empty"):
+            with torch.cuda.graph(g):
+                pass
+
+    def compare(self, optimizer, warm, **options):
+        def step():
+            opt.zero_grad()
+            loss = nn.functional.mse_loss(net(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        results = []
+        for graphed in (False, True):
+            net, opt, x, y = training(optimizer, **options)
+            data, losses = batches(6), []
+            if graphed:
+                if warm:
+                    x.copy_(data[0][0]), y.copy_(data[0][1])
+                    losses.append(step().item())
+                g = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(g):
+                    loss = step()
+            for a, b in data[len(losses):]:
+                x.copy_(a), y.copy_(b)
+                if graphed:
+                    g.replay()
+                losses.append((loss if graphed else step()).item())
+            state = opt.state_dict()["state"]
+            steps = [s["step"].item() for s in state.values() if "step" in s]
+            results.append((losses, [p.tolist() for p in net.parameters()], steps, [t.tolist() for s in state.values() for t in s.values() if t is not None and t.dim()]))
+            losses.append(step().item())  # and once more without the graph
+        self.assertEqual(*results)
+
+    def test_training(self):
+        for warm in (True, False):
+            self.compare(torch.optim.SGD, warm)
+            self.compare(torch.optim.SGD, warm, momentum=0.9)
+            self.compare(torch.optim.Adam, warm, capturable=True)
+            self.compare(torch.optim.AdamW, warm, capturable=True, amsgrad=True)
+
+    def test_capturable(self):
+        net, opt, x, y = training(torch.optim.Adam)
+        nn.functional.mse_loss(net(x), y).backward()
+        with self.assertRaisesRegex(RuntimeError, "Attempting CUDA graph capture of step\\(\\) for an instance of Adam but param_groups' capturable is False"):
+            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                opt.step()
+        opt.step()
+
+    def test_random(self):
+        g = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(g):
+            y = torch.rand(100, device="cuda")
+        torch.cuda.manual_seed(4)
+        found = []
+        for _ in range(3):
+            g.replay()
+            found.append(y.tolist())
+        torch.cuda.manual_seed(4)
+        self.assertEqual(found, [torch.rand(100, device="cuda").tolist() for _ in range(3)])
+
+    def test_scaler(self):
+        """Loss, its scaling and backward are captured; step and update, which read what was found, are not."""
+        results = []
+        for graphed in (False, True):
+            net, opt, x, y = training(torch.optim.SGD)
+            scaler = torch.amp.GradScaler("cuda", init_scale=2.0 ** 20, growth_interval=2)
+
+            def forward():
+                with torch.autocast("cuda", cache_enabled=False):
+                    loss = nn.functional.mse_loss(net(x), y)
+                scaler.scale(loss).backward()
+            for p in net.parameters():
+                p.grad = torch.zeros_like(p)
+            if graphed:
+                scaler.scale(torch.zeros(1, device="cuda"))
+                g = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(g):
+                    opt.zero_grad(set_to_none=False)
+                    forward()
+            for a, b in batches(6):
+                x.copy_(a), y.copy_(b)
+                if graphed:
+                    g.replay()
+                else:
+                    opt.zero_grad(set_to_none=False)
+                    forward()
+                scaler.step(opt)
+                scaler.update()
+            results.append((scaler.get_scale(), [p.tolist() for p in net.parameters()]))
+        self.assertEqual(*results)
+
+    def test_refused(self):
+        x = torch.ones(3, device="cuda")
+        for call, error, text in (
+                (lambda: x.sum().item(), torch.AcceleratorError, CAPTURING), (lambda: x.cpu(), RuntimeError, CAPTURING),
+                (lambda: print(repr(x)), RuntimeError, CAPTURING), (lambda: torch.cuda.synchronize(), RuntimeError, CAPTURING),
+                (lambda: bool(x[0] > 0), RuntimeError, CAPTURING), (lambda: x.nonzero(), RuntimeError, CAPTURING), (lambda: x.tolist(), RuntimeError, CAPTURING),
+                (lambda: torch.tensor([1.0], device="cuda"), RuntimeError, "Cannot copy between CPU and CUDA tensors during CUDA graph capture"),
+                (lambda: x.copy_(torch.zeros(3)), RuntimeError, "unless the CPU tensor is pinned"),
+                (lambda: x + torch.zeros(3).cuda(), RuntimeError, "unless the CPU tensor is pinned"),
+                (lambda: torch.cuda.CUDAGraph().capture_begin(), RuntimeError, CAPTURING),
+                (lambda: torch.cuda.current_stream().wait_stream(torch.cuda.default_stream()), RuntimeError, "dependency created on uncaptured work")):
+            g = torch.cuda.CUDAGraph()
+            with self.assertRaisesRegex(error, text):
+                with torch.cuda.graph(g):
+                    y = x + 1
+                    call()
+            self.assertEqual(x.tolist(), [1.0] * 3)  # all goes on
+            with self.assertRaisesRegex(RuntimeError, "without a preceding successful capture"):
+                g.replay()
+        with self.assertRaisesRegex(RuntimeError, "CUDA graphs must be captured on a non-default stream"):
+            torch.cuda.CUDAGraph().capture_begin()
+        with self.assertRaisesRegex(RuntimeError, "Unknown capture error mode"):
+            torch.cuda.CUDAGraph().capture_begin(capture_error_mode="all")
+        del y
+
+    def test_nothing_leaks(self):
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+        for fails in (False, True):
+            x = torch.ones(1000, device="cuda")
+            g = torch.cuda.CUDAGraph()
+            try:
+                with torch.cuda.graph(g):
+                    y = x * 2
+                    if fails:
+                        y.item()
+                g.replay()
+            except RuntimeError:
+                pass
+            del x, y, g
+        torch.cuda.empty_cache()
+        self.assertEqual((torch.cuda.memory_allocated(), torch.cuda.memory_reserved()), before)
+
+    def test_callables(self):
+        torch.manual_seed(0)
+        plain = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).cuda()
+        other = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).cuda()
+        other.load_state_dict(plain.state_dict())
+        made = torch.cuda.make_graphed_callables(other, (torch.randn(5, 4, device="cuda", requires_grad=True),))
+        self.assertIs(made, other)
+        for _ in range(3):
+            x = torch.randn(5, 4, device="cuda")
+            a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+            plain(a).square().sum().backward()
+            made(b).square().sum().backward()
+            self.assertEqual(a.grad.tolist(), b.grad.tolist())
+        for p, q in zip(plain.parameters(), other.parameters()):
+            self.assertEqual(p.grad.tolist(), q.grad.tolist())
+        f, h = torch.cuda.make_graphed_callables((lambda t: (t * 2, t + 1), torch.exp), ((torch.zeros(2, device="cuda"),), (torch.zeros(2, device="cuda"),)))
+        self.assertEqual([t.tolist() for t in f(torch.ones(2, device="cuda"))], [[2, 2], [2, 2]])
+        self.assertEqual(h(torch.zeros(2, device="cuda")).tolist(), [1, 1])
+        with self.assertRaisesRegex(TypeError, "must contain only Tensors"):
+            torch.cuda.make_graphed_callables(torch.exp, (1,))
+
+    def test_pools(self):
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool):
+            x = torch.ones(10, device="cuda")
+            with torch.cuda.use_mem_pool(pool):
+                y = torch.ones(10, device="cuda")
+        self.assertEqual(pool.reserved_bytes(), 2 << 20)
+        g = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(g, pool=pool.id):
+            z = x + y
+        self.assertEqual(g.pool(), pool.id)
+        g.replay()
+        self.assertEqual(z.tolist(), [2] * 10)
+        self.assertNotEqual(torch.cuda.graph_pool_handle(), torch.cuda.graph_pool_handle())
+
+    def test_accelerator(self):
+        g, x = torch.accelerator.Graph(), torch.zeros(2, device="cuda")
+        with torch.cuda.stream(torch.cuda.Stream()), g:
+            x.add_(1)
+        g.replay()
+        self.assertEqual(x.tolist(), [1, 1])
+
+    def test_other_kinds(self):
+        g, x = torch.xpu.XPUGraph(), torch.zeros(2, device="xpu")
+        with torch.xpu.graph(g):
+            x.add_(1)
+        g.replay()
+        self.assertEqual(x.tolist(), [1, 1])
+
+    def test_without_a_device(self):
+        code = "import facula as t\nprint(t.cuda.is_current_stream_capturing())\ntry: t.cuda.CUDAGraph()\nexcept RuntimeError as e: print(e)"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("FACULA_")}
+        said = subprocess.run([sys.executable, "-B", "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
+        self.assertIn("False\nFound no NVIDIA driver", said)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", ResourceWarning)
+    unittest.main(verbosity=0)
