@@ -433,9 +433,6 @@ def make(kind, where, names):
             return False
 
     Graphs.__name__ = class_name
-    if kind != "cuda":
-        setattr(Graphs, f"raw_{kind}_graph", Graphs.raw_cuda_graph)
-        setattr(Graphs, f"raw_{kind}_graph_exec", Graphs.raw_cuda_graph_exec)
     made = {class_name: Graphs, "graph": graph, "MemPool": MemPool, "use_mem_pool": use_mem_pool, "graph_pool_handle": graph_pool_handle,
             "is_current_stream_capturing": is_current_stream_capturing, "make_graphed_callables": make_graphed_callables}
     for one in (Graphs, graph, MemPool, use_mem_pool):

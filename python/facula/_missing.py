@@ -47,6 +47,8 @@ _OWN = "It belongs to the insides of PyTorch's own attention, and is not planned
 _SWITCH = "It belongs to PyTorch's insides; what users need of it is there under other names."
 _DEVICES = [
     (_GRAPHS, """Generator.graphsafe_get_state Generator.graphsafe_set_state cuda.get_sync_debug_mode cuda.set_sync_debug_mode"""),
+    ("A driver's own graph is shown for CUDA devices only: torch.cuda.CUDAGraph.raw_cuda_graph_exec().",
+     "xpu.XPUGraph.raw_xpu_graph xpu.XPUGraph.raw_xpu_graph_exec xpu.graphs.XPUGraph.raw_xpu_graph xpu.graphs.XPUGraph.raw_xpu_graph_exec"),
     (_STORAGE, " ".join(f"cuda.{t}Storage" for t in "BFloat16 Bool Byte Char ComplexDouble ComplexFloat Double Float Half Int Long Short".split())),
     (_ALLOCATOR, """cuda.CUDAPluggableAllocator cuda.change_current_allocator cuda.memory.CUDAPluggableAllocator
         cuda.memory.change_current_allocator xpu.XPUPluggableAllocator xpu.change_current_allocator xpu.memory.XPUPluggableAllocator

@@ -15,7 +15,8 @@ sys.path.insert(0, GOLDEN)
 import make_names  # noqa: E402
 
 # Names whose parameters are others, on purpose.
-DIFFERS = {"xpu.MemPool", "xpu.MemPool.snapshot", "xpu.XPUGraph.capture_begin", "xpu.graph"}  # those of cuda's, for every kind of device
+DIFFERS = {"xpu.MemPool", "xpu.MemPool.snapshot", "xpu.XPUGraph.capture_begin", "xpu.graph", "xpu.graphs.graph", "xpu.graphs.XPUGraph.capture_begin",
+           "xpu.memory.MemPool", "xpu.memory.MemPool.snapshot"}  # those of cuda's, for every kind of device
 
 
 def find(path):
