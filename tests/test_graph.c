@@ -672,6 +672,21 @@ static void a_late_failure_names_its_operator(void **state) {
     NUMBER(sum(y), 1);
 }
 
+static void the_report_tells_of_pools(void **state) {
+    (void)state;
+    FA_SCOPE;
+    fa_graph *g = fa_graph_new();
+    fa_tensor *x = fa_ones(FA_SHAPE(1 << 20), .device = device), *y;
+    fa_graph_begin(g, side(), 0);
+    y = fa_add(x, x);
+    assert_null(fa_empty(FA_SHAPE((int64_t)1 << 33), .device = device)); /* also in a capture, which goes on */
+    const fa_error e = fa_error_take();
+    assert_int_equal(e.code, FA_ERR_DEVICE_MEMORY);
+    assert_non_null(strstr(e.text, "is allocated by Facula, with 4.00 MiB allocated in private pools (e.g., CUDA Graphs), and"));
+    assert_true(fa_graph_end(g) && fa_graph_replay(g));
+    NUMBER(sum(y), 2 << 20);
+}
+
 typedef struct faulty { training t; fa_graph *g; } faulty;
 static faulty faulty_state;
 static fa_stream faulty_stream;
@@ -734,6 +749,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_dump_shows_the_steps, clean),
         cmocka_unit_test_teardown(a_launch_fails_at_the_replay, clean),
         cmocka_unit_test_teardown(a_late_failure_names_its_operator, clean),
+        cmocka_unit_test_teardown(the_report_tells_of_pools, clean),
         cmocka_unit_test_teardown(every_allocation_may_fail, clean),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

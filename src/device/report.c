@@ -182,9 +182,20 @@ static void tell_limits(const fai_dev *dev, size_t bytes, uint64_t total, uint64
     if (other >= MIB) fai_text_add(out, " Other programs and the driver itself hold %s of the device.", amount);
 }
 
+static uint64_t in_pools(fai_dev *dev) {
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&dev->memory_lock);
+    for (const fai_block *b = dev->live; b; b = b->after) bytes += b->heap->pool ? b->size : 0;
+    pthread_mutex_unlock(&dev->memory_lock);
+    return bytes;
+}
+
 /* torch's words. */
-static void tell_numbers(const fai_dev *dev, size_t bytes, uint64_t total, uint64_t available, const fa_memory_stats *s, fai_text *out) {
-    char tried[32], capacity[32], room[32], live[32], cached[32], allowed[32], upper[16];
+static void tell_numbers(fai_dev *dev, size_t bytes, uint64_t total, uint64_t available, const fa_memory_stats *s, fai_text *out) {
+    char tried[32], capacity[32], room[32], live[32], cached[32], allowed[32], upper[16], apart[96] = "", amount[32];
+    const uint64_t pools = in_pools(dev);
+    fai_text_bytes(amount, sizeof amount, pools);
+    if (pools) snprintf(apart, sizeof apart, "with %s allocated in private pools (e.g., CUDA Graphs), ", amount);
     fai_text_bytes(tried, sizeof tried, bytes);
     fai_text_bytes(capacity, sizeof capacity, total);
     fai_text_bytes(room, sizeof room, available);
@@ -194,8 +205,8 @@ static void tell_numbers(const fai_dev *dev, size_t bytes, uint64_t total, uint6
     fai_type_upper(upper, dev->name.type);
     fai_text_add(out,
                  "%s out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which %s is free. %s%sOf the "
-                 "allocated memory %s is allocated by Facula, and %s is reserved by Facula but unallocated.",
-                 upper, tried, dev->name.index, capacity, room, dev->limited ? allowed : "", dev->limited ? " allowed; " : "", live, cached);
+                 "allocated memory %s is allocated by Facula, %sand %s is reserved by Facula but unallocated.",
+                 upper, tried, dev->name.index, capacity, room, dev->limited ? allowed : "", dev->limited ? " allowed; " : "", live, apart, cached);
 }
 
 void *fai_fail_device_memory(fai_dev *dev, size_t bytes, uint64_t released, const char *op) {
