@@ -137,6 +137,16 @@ def resizing():
             for out in ((7, 1, 4)[:sides], (2, 5, 3)[:sides]):
                 case("interpolate", lambda x, size, mode, align_corners: nnf.interpolate(x, size, mode=mode, align_corners=align_corners),
                      F, "c", bits=False, near=60.0, x=T(1, 2, *size), size=out, mode=mode, align_corners=True)
+    places = {"low": -1.4, "high": 1.4}
+    for sides in (2, 3):
+        for padding in ("zeros", "border", "reflection"):
+            for align in (False, True):
+                case("grid_sample", lambda x, grid, padding_mode, align_corners: nnf.grid_sample(x, grid, padding_mode=padding_mode,
+                     align_corners=align_corners), F, near=60.0, bits=False, x=T(2, 2, *(3, 4, 2)[:sides]), grid=T(2, *(2, 3, 2)[:sides], sides, **places),
+                     padding_mode=padding, align_corners=align)
+    case("affine_grid", lambda theta, size: nnf.affine_grid(theta, size, align_corners=False), F, near=60.0, bits=False, theta=T(2, 2, 3), size=(2, 3, 4, 5))
+    case("affine_grid", lambda theta, size, align_corners: nnf.affine_grid(theta, size, align_corners=align_corners), F, near=60.0, bits=False,
+         theta=T(2, 3, 4), size=(2, 1, 2, 3, 4), align_corners=True)
     case("interpolate", lambda x, size: nnf.interpolate(x, size), ("uint8",), x=T(1, 2, 3, 2), size=(5, 4))
     whole = {"kind": "i", "low": 0, "high": 9}
     case("pixel_shuffle", lambda x, upscale_factor: nnf.pixel_shuffle(x, upscale_factor), MOVE, x=T(2, 8, 2, 3, **whole),

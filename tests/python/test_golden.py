@@ -31,7 +31,7 @@ def difference(theirs, ours, path=""):
         pairs = [(i, *both) for i, both in enumerate(zip(theirs, ours))]
     else:
         # an error's text begins as PyTorch's and may go on with what mends it
-        longer = isinstance(theirs, str) and " " in theirs and ours.startswith(theirs + ". ")
+        longer = isinstance(theirs, str) and (theirs == "" or (" " in theirs and ours.startswith(theirs + ". ")))
         return None if theirs == ours or longer else f"{path}: PyTorch {theirs!r}, Facula {ours!r}"
     for key, a, b in pairs:
         found = difference(a, b, f"{path}[{key!r}]")
