@@ -2,7 +2,8 @@
  *
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
- * test-env: FACULA_OPENCL=cpu */
+ * test-env: FACULA_OPENCL=cpu
+ * test-env-opencl: FACULA_OPENCL=cpu FACULA_OPENCL_FLOAT64=off */
 #include "support/device.h"
 #include <setjmp.h>
 #include <stdarg.h>

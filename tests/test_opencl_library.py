@@ -93,7 +93,7 @@ def python(library):
     """A device without float64, as Python sees it; what needs none goes on."""
     more = dict(COMMON, FACULA_OPENCL_LIBRARY=library, FAKE_OPENCL="no float64", PYTHONPATH=os.path.join(BUILD, "python"))
     got, text = run([os.environ.get("PYTHON_FOR_TESTS", sys.executable), "-B", "-c", PYTHON], more=more)
-    for words in ("True 1 False opencl\n", "opencl:0 has no float64, and this needs it. Use float32 (x.to(torch.float32)", "torch.float32\n",
+    for words in ("True 1 False opencl\n", "opencl:0 has no float64, and this needs it. Use float32 (.to(dtype)), or", "torch.float32\n",
                   "OPENCL out of memory. Tried to allocate 37.25 GiB."):
         check(words in text.replace("facula.", "torch."), "Python, no float64: '%s' is not in:\n%s" % (words, text))
     check(got == 0, "Python, no float64: exit code %d" % got)

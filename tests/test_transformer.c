@@ -4,7 +4,8 @@
  *
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
- * test-env-opencl: FACULA_OPENCL=cpu */
+ * test-env-opencl: FACULA_OPENCL=cpu
+ * test-env-opencl: FACULA_OPENCL=cpu FACULA_OPENCL_PLAN=value */
 #include "golden/transformer.h"
 #include "support/recurrent.h"
 

@@ -141,7 +141,7 @@ static bool has_float64(fai_dev *dev, int kernel, const fa_plan *plan, const cha
     if (!dev->no_float64 || !uses_float64(kernel, plan)) return true;
     lacks = dev;
     return fai_fail(FA_ERR_UNSUPPORTED, op,
-                    "%s has no float64, and this needs it. Use float32 (x.to(torch.float32) in Python, fa_cast in C), or compute on the CPU "
+                    "%s has no float64, and this needs it. Use float32 (fa_cast), or compute on the CPU "
                     "(FACULA_FALLBACK=cpu in the environment does so by itself, with copies there and back)",
                     fa_device_text(dev->name));
 }

@@ -286,8 +286,8 @@ def orthogonal_(tensor, gain=1, generator=None):
 
 
 def _orthogonal(a):
-    """The columns of a, orthonormal: the Q of a = QR whose R has a positive diagonal. Gram and Schmidt, twice, in float64."""
-    columns = a.t().double().contiguous()
+    """The columns of a, orthonormal: the Q of a = QR whose R has a positive diagonal. Gram and Schmidt, twice, in float64 on the CPU: not all devices have it."""
+    columns = a.t().cpu().double().contiguous()
     q = _C.zeros_like(columns)
     for k in range(columns.size(0)):
         v = columns[k]
