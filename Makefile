@@ -18,7 +18,8 @@ B := build/$(MODE)
 VERSION := $(shell sed -n 's/^\#define FA_VERSION_TEXT "\(.*\)"/\1/p' include/fa_base.h)
 comma := ,
 TARGET := $(shell $(CC) -dumpmachine)
-ISAS := $(if $(findstring x86_64,$(TARGET)),$(ISAS_x86_64),$(ISAS_other))
+MACHINE := $(if $(findstring x86_64,$(TARGET)),x86_64,other)
+ISAS := $(ISAS_$(MACHINE))
 
 ifeq ($(FLAGS_$(MODE)),)
 $(error MODE=$(MODE): choose release, debug, asan or tsan)
@@ -56,8 +57,9 @@ endif
 
 # ---- Sources -------------------------------------------------------------------------------------------------------------
 ISA_SOURCES := $(wildcard src/backends/cpu/isa/*.c $(B)/gen/*_isa.c)
-SIM_SOURCES := $(wildcard src/backends/sim/*.c $(B)/gen/sim_*.c)
-LIB_SOURCES := $(filter-out $(ISA_SOURCES) $(SIM_SOURCES),$(wildcard src/*/*.c src/backends/*/*.c $(B)/gen/*.c))
+SIM_KERNELS := $(B)/gen/sim_any.c $(B)/gen/sim_own.c
+SIM_SOURCES := $(wildcard src/backends/sim/*.c) $(B)/gen/sim_kernels_gen.c
+LIB_SOURCES := $(filter-out $(ISA_SOURCES) $(SIM_SOURCES) $(SIM_KERNELS),$(wildcard src/*/*.c src/backends/*/*.c $(B)/gen/*.c))
 CLI_SOURCES := $(wildcard cli/*.c)
 TEST_SOURCES := $(wildcard tests/test_*.c)
 # ONLY='nn* data' and TAG=threads choose among the tests: the rest is not even built.
@@ -70,7 +72,8 @@ BENCH_SOURCES := $(wildcard bench/*.c)
 object = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$(1)))
 isa_object = $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/obj/$(isa)/%.o,$(patsubst $(B)/%,%,$(1))))
 LIB_OBJECTS := $(call object,$(LIB_SOURCES)) $(call isa_object,$(ISA_SOURCES))
-SIM_OBJECTS := $(call object,$(SIM_SOURCES))
+SIM_OBJECTS := $(call object,$(SIM_SOURCES)) $(foreach isa,$(SIM_ANY_$(MACHINE)),$(B)/obj/sim_$(isa)/gen/sim_any.o) \
+	$(foreach isa,$(SIM_OWN_$(MACHINE)),$(B)/obj/sim_$(isa)/gen/sim_own.o)
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SOURCES))
 EXAMPLES := $(patsubst examples/%.c,$(B)/examples/%,$(EXAMPLE_SOURCES))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SOURCES))
@@ -143,6 +146,12 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c $(RECIPE_FILES)
 $(B)/obj/%.o: %.c $(RECIPE_FILES)
 	@mkdir -p $(@D); echo "  CC   $<"
 	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(call own_flags,$<) -MMD -MP -c -o $@ $<
+define sim_rules
+$(B)/obj/sim_$(1)/gen/%.o: $(B)/gen/%.c $(RECIPE_FILES)
+	@mkdir -p $$(@D); echo "  CC   $$< ($(1))"
+	@$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(FLAGS_SIM) $$(ISA_$(1)) -DFAI_ISA=$(1) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach isa,$(sort $(SIM_ANY_$(MACHINE)) $(SIM_OWN_$(MACHINE))),$(eval $(call sim_rules,$(isa))))
 define isa_rules
 $(B)/obj/$(1)/gen/%.o: $(B)/gen/%.c $(RECIPE_FILES)
 	@mkdir -p $$(@D); echo "  CC   $$< ($(1))"

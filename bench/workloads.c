@@ -1,5 +1,6 @@
 /* The workloads that bench/compare.py also runs on PyTorch: workloads NAME... prints a line for each: name, best time of one call
- * in microseconds. FACULA_NUM_THREADS threads (default 1 here). `workloads --list` prints the names. */
+ * in microseconds. FACULA_NUM_THREADS threads (default 1 here). `workloads --list` prints the names; --device DEVICE, as the first
+ * argument, runs on another than the CPU, waited for at the end of each round. */
 #include <facula.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,12 @@ typedef struct work {
     void (*call)(struct work *w);
 } work;
 
+static fa_device device; /* the CPU */
+
+/* The time when all that was asked for is done. */
 static double now(void)
 {
+    fa_synchronize(device);
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -152,6 +157,10 @@ static bool chosen(const char *name, int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (!getenv("FACULA_NUM_THREADS")) fa_set_num_threads(1);
+    if (argc > 2 && strcmp(argv[1], "--device") == 0) {
+        fa_set_default_device(device = fa_device_parse(argv[2]));
+        argc -= 2, argv += 2;
+    }
     for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
         if (argc == 2 && strcmp(argv[1], "--list") == 0) {
             puts(works[i].name);

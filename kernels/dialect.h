@@ -7,13 +7,17 @@
  *       ITEMS(256) { MINE(mine) = ...; sum[item] = ...; }
  *       BARRIER();
  *       ITEMS(256) { ... }
+ *       GRID(16, 16) { sum[item] = f(GRID_Y(16), GRID_X(16)); }   // the same, counted as 16 rows of 16
  *   }
  *
  * On a GPU ITEMS is nothing and BARRIER a barrier; in C ITEMS is a loop over the work-group and BARRIER nothing. So: no return,
  * break or continue that leaves an ITEMS block; what is declared outside ITEMS is the same for the whole group; group sizes
- * are constants. ITEMS(n) { if (item < n) ... } spares the C build the items that would do nothing. `item` is the item's number,
- * GROUP the group's (0 .. P.groups-1), ARG(type, k) the k-th pointer (k a plain digit). Pointers of helpers name the memory
- * that they lead to: GLOBAL, LOCAL_POINTER, PLAN_SPACE (into P), or nothing for what is the item's own.
+ * are constants. Items of one block don't see each other's writes: the C build runs 8 or 16 at once in one vector, where nothing
+ * in the block hinders it: branches that are values (?:), side by side in memory, inner loops of constant length over
+ * scalars. GRID's vectors are parts of its rows. ITEMS(n) { if (item < n) ... } spares the C build the items that would do
+ * nothing. `item` is the item's number, GROUP the group's (0 .. P.groups-1), ARG(type, k) the k-th pointer (k a plain digit).
+ * Pointers of helpers name the memory that they lead to: GLOBAL, LOCAL_POINTER, PLAN_SPACE (into P), or nothing for what is the
+ * item's own.
  * REAL, INT_REAL and N(name) come from the family's instance (f32, f64, i64): N(scale) is scale_f32. */
 #ifndef FA_DIALECT_H
 #define FA_DIALECT_H
@@ -34,6 +38,9 @@ typedef int fa_i32; typedef unsigned int fa_u32; typedef unsigned long long fa_u
 #define GROUP ((fa_i64)blockIdx.x)
 #define item ((int)threadIdx.x)
 #define ITEMS(W)
+#define GRID(H, W)
+#define GRID_Y(W) (item / (W))
+#define GRID_X(W) (item % (W))
 #define BARRIER() __syncthreads()
 #define LOCAL(type, name, n) __shared__ type name[n]
 #define PRIVATE(type, name, W) type name
@@ -88,6 +95,9 @@ typedef struct fa_block { fa_plan plan; fa_i64 offset[8]; } fa_block;
 #define GROUP ((fa_i64)get_group_id(0))
 #define item ((int)get_local_id(0))
 #define ITEMS(W)
+#define GRID(H, W)
+#define GRID_Y(W) (item / (W))
+#define GRID_X(W) (item % (W))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define LOCAL(type, name, n) __local type name[n]
 #define PRIVATE(type, name, W) type name
@@ -129,7 +139,15 @@ typedef int32_t fa_i32; typedef uint32_t fa_u32; typedef uint64_t fa_u64; typede
 #define P (*fa_plan_)
 #define ARG(type, k) ((type *)(void *)fa_pointers_[k])
 #define GROUP fa_group_
-#define ITEMS(W) for (int item = 0; item < (W); ++item)
+#if defined(__clang__)
+#define FA_SIDE_BY_SIDE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define FA_SIDE_BY_SIDE _Pragma("GCC ivdep")
+#endif
+#define ITEMS(W) FA_SIDE_BY_SIDE for (int item = 0; item < (W); ++item)
+#define GRID(H, W) for (int fa_y = 0; fa_y < (H); ++fa_y) FA_SIDE_BY_SIDE for (int fa_x = 0, item = fa_y * (W); fa_x < (W); ++fa_x, ++item)
+#define GRID_Y(W) fa_y
+#define GRID_X(W) fa_x
 #define BARRIER() ((void)0)
 #define LOCAL(type, name, n) type name[n]
 #define PRIVATE(type, name, W) type name[W]
@@ -212,14 +230,19 @@ FN void fa_store_f32(GLOBAL char *p, int dtype, fa_i64 i, float v) { FA_STORE_BO
 FN void fa_store_f64(GLOBAL char *p, int dtype, fa_i64 i, double v) { FA_STORE_BODY(fa_f64_to_i64(v), fa_f64_to_i32(v)) }
 FN void fa_store_i64(GLOBAL char *p, int dtype, fa_i64 i, fa_i64 v) { FA_STORE_BODY(v, v) }
 
-/* The compute type's own: LOAD(p, dtype, i), STORE(p, dtype, i, v); k-th operand at element offset i: LOAD_ARG, STORE_ARG. */
+/* The compute type: LOAD(p, dtype, i), STORE(p, dtype, i, v); k-th operand at element offset i: LOAD_ARG, STORE_ARG. */
 #define FA_PASTE_(a, b) a##b
 #define FA_PASTE(a, b) FA_PASTE_(a, b)
 #define N(name) FA_PASTE(name, FA_SUFFIX)
+#ifdef FA_OWN /* everything has the compute type */
+#define LOAD(p, dtype, i) (((GLOBAL const REAL *)(GLOBAL const void *)(p))[i])
+#define STORE(p, dtype, i, v) (((GLOBAL REAL *)(GLOBAL void *)(p))[i] = (v))
+#else
 #define LOAD(p, dtype, i) N(fa_load)(p, dtype, i)
 #define STORE(p, dtype, i, v) N(fa_store)(p, dtype, i, v)
-#define LOAD_ARG(k, i) N(fa_load)(ARG(const char, k), P.view[k].dtype, (i))
-#define STORE_ARG(k, i, v) N(fa_store)(ARG(char, k), P.view[k].dtype, (i), (v))
+#endif
+#define LOAD_ARG(k, i) LOAD(ARG(const char, k), P.view[k].dtype, (i))
+#define STORE_ARG(k, i, v) STORE(ARG(char, k), P.view[k].dtype, (i), (v))
 /* Operand k is a table (FA_VIEW_TABLE of fa_plan.h): how many entries, the i-th entry's pointer and bytes. */
 #define TABLE_COUNT(k) (P.view[k].size[0])
 #ifdef FA_IS_OPENCL /* has no addresses in memory: nobody launches a kernel with a table there */

@@ -20,13 +20,19 @@ ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
 ISA_generic :=
 FLAGS_ISA := -O2 -ftree-vectorize
+# The simulator runs every kernel as plain C over whole work-groups. gen/sim_any.c has all of them, gen/sim_own.c those of float32
+# alone, which nearly all work needs: so only these come for the widest registers, and old machines go without.
+SIM_ANY_x86_64 := sse2 avx2
+SIM_OWN_x86_64 := avx2 avx512
+SIM_ANY_other := generic
+SIM_OWN_other := generic
+FLAGS_SIM := -O3
 # For single files (folder/name), added at the end. -O3 for all loops makes the library a quarter larger and only these
-# faster; the simulator runs every kernel in its generic form, as plain C, over whole work-groups.
+# faster.
 FLAGS_isa/reduce.c := -O3
 FLAGS_isa/scan.c := -O3
 FLAGS_isa/recurrent.c := -O3
 FLAGS_isa/attention.c := -O3
-FLAGS_gen/sim_kernels_gen.c := -O3
 # Constructors of layers run once, and are many; files wait for disks. "folder/" is all of its files.
 FLAGS_gen/layers_gen.c := -Os
 FLAGS_io/ := -Os

@@ -7,7 +7,8 @@
     BUILD/gen/kernels_gen.c       those tables, and the program texts that backends build
     BUILD/gen/<family>_rows.h     cases of the device kernels ew, reduce and optim, one #ifdef for each compute type
     BUILD/gen/cpu_<family>_rows.h the same rows as loops of the CPU, and their tables
-    BUILD/gen/sim_kernels_gen.c   the C build of every kernel, for the simulated devices
+    BUILD/gen/sim_kernels_gen.c   the table of kernels for the simulated devices
+    BUILD/gen/sim_any.c, sim_own.c  the C build of every kernel, and that for float32 alone, for each instruction set (FAI_ISA)
     BUILD/gen/cpu_text_isa.c      the CPU's table of kernels, compiled once for each instruction set (FAI_ISA)
 
 A kernel whose family has no text yet is NULL in the tables, and a CPU kernel marked "own" that src/backends/cpu/isa does not
@@ -30,8 +31,9 @@ HEAD = "/* Written by tools/gen_kernels.py from the tables; change those. */\n"
 
 
 class Kernel:
-    def __init__(self, family, name, compute, group, cpu):
+    def __init__(self, family, name, compute, group, cpu, apart):
         self.family, self.bare, self.compute, self.group, self.cpu = family, name, compute, int(group), cpu
+        self.apart = sum(1 << int(k) for k in apart)
         self.name = f"{name}_{compute}" if compute else name
 
 
@@ -47,10 +49,10 @@ class Family:
             raise rows.RowError(f"{row['at']}: instances {row['instances']!r}: of f32, f64, i64, in this order, or -")
         self.kernels = []
         for word in row["kernels"].split():
-            name, group, cpu = word.split(":")
+            name, group, cpu, apart = (word + ":").split(":")[:4]
             if cpu not in ("own", "text"):
                 raise rows.RowError(f"{row['at']}: {word!r}: the CPU's part is 'own' or 'text'")
-            self.kernels += [Kernel(self, name, t, group, cpu) for t in self.instances]
+            self.kernels += [Kernel(self, name, t, group, cpu, apart) for t in self.instances]
 
 
 class Build:
@@ -433,7 +435,7 @@ def cpu_optim_rows(build):
 
 # ---- C builds of the texts -----------------------------------------------------------------------------------------------
 
-def c_build(families):
+def c_build(families, types=None):
     """Includes the family files themselves, so that a debugger and a sanitizer name their lines."""
     out = ['#include <sys/fa_plan.h>\n#include "kernels/dialect.h"\n'
            '#pragma GCC diagnostic ignored "-Wunused-parameter" /* not every instance of a text uses all that it declares */\n'
@@ -442,7 +444,7 @@ def c_build(families):
     out.append("#undef KERNEL_\n#define KERNEL_(name, W) static void __attribute__((unused)) name(const fa_plan *fa_plan_, \\\n"
                "    char *const *fa_pointers_, fa_i64 fa_group_)\n")
     for f in families:
-        for t in f.instances:
+        for t in types or f.instances:
             before, after = (instance_defines(t), instance_undefines(t)) if t else ("", "")
             out.append(f'\n{before}#include "kernels/{f.name}.k.h"\n{after}')
     return "".join(out) + "\n"
@@ -457,14 +459,42 @@ ONE_PATH = """#if defined(__GNUC__) && !defined(__clang__)
 
 def sim_kernels(build):
     present = [f for f in build.families if f.exists]
-    out = [HEAD, ONE_PATH, '#include "kernels/table.h"\n', c_build(present)]
-    out.append("const fa_kernel_entry fa_kernel_table[] = {\n")
-    out += [f'    {{"{k.name}", "{f.name}", {k.group}, {k.name}}},\n' for f in present for k in f.kernels]
+    out = [HEAD, '#include "kernels/table.h"\n', "const fa_kernel_entry fa_kernel_table[] = {\n"]
+    out += [f'    {{"{k.name}", "{f.name}", {k.group}, {k.apart}}},\n' for f in present for k in f.kernels]
     out.append(f"}};\nconst int fa_kernel_table_count = {sum(len(f.kernels) for f in present)};\n\n")
+    out.append(SIM_BUILDS)
     out.append("const fa_program_entry fa_program_table[] = {\n")
     out += [f'    {{"{f.name}", {fnv(program(build, f))}u}},\n' for f in present]
     out.append(f"}};\nconst int fa_program_table_count = {len(present)};\n")
     return "".join(out)
+
+
+# What is compiled for which instruction set (tools/flags.mk): enough for speed, and a small file.
+SIM_BUILDS = """#if defined(__x86_64__) && !defined(FA_ONE_BUILD)
+extern const fa_kernel_fn fa_kernels_any_sse2[], fa_kernels_any_avx2[], fa_kernels_own_avx2[], fa_kernels_own_avx512[];
+const fa_kernel_build fa_kernel_builds[] = {
+    {"avx512", fa_kernels_any_avx2, fa_kernels_own_avx512},
+    {"avx2", fa_kernels_any_avx2, fa_kernels_own_avx2},
+    {"sse2", fa_kernels_any_sse2, 0},
+};
+#else
+extern const fa_kernel_fn fa_kernels_any_generic[], fa_kernels_own_generic[];
+const fa_kernel_build fa_kernel_builds[] = {{"generic", fa_kernels_any_generic, fa_kernels_own_generic}};
+#endif
+const int fa_kernel_builds_count = sizeof fa_kernel_builds / sizeof fa_kernel_builds[0];
+
+"""
+
+
+def sim_any(build, own):
+    present = [f for f in build.families if f.exists]
+    built = [f for f in present if "f32" in f.instances] if own else present
+    name = "own" if own else "any"
+    out = [HEAD, "#define FA_OWN 1\n" if own else ONE_PATH, '#include "kernels/table.h"\n', c_build(built, ["f32"] if own else None)]
+    out.append(f"#define TABLE_OF_(isa) fa_kernels_{name}_##isa\n#define TABLE_OF(isa) TABLE_OF_(isa)\n")
+    out.append("extern const fa_kernel_fn TABLE_OF(FAI_ISA)[];\nconst fa_kernel_fn TABLE_OF(FAI_ISA)[] = {\n")
+    out += [f"    {0 if own and k.compute != 'f32' else k.name},\n" for f in present for k in f.kernels]
+    return "".join(out) + "};\n"
 
 
 def cpu_text(build):
@@ -499,7 +529,8 @@ def main():
     outputs = {"include/kernels_gen.h": header(build), "gen/kernels_gen.c": tables(build),
                "gen/cpu_ew_rows.h": cpu_ew_rows(build), "gen/cpu_reduce_rows.h": cpu_reduce_rows(build),
                "gen/cpu_optim_rows.h": cpu_optim_rows(build),
-               "gen/sim_kernels_gen.c": sim_kernels(build), "gen/cpu_text_isa.c": cpu_text(build)}
+               "gen/sim_kernels_gen.c": sim_kernels(build), "gen/sim_any.c": sim_any(build, False),
+               "gen/sim_own.c": sim_any(build, True), "gen/cpu_text_isa.c": cpu_text(build)}
     outputs.update({f"gen/{name}": text for name, text in build.generated.items()})
     for name, text in outputs.items():
         write(os.path.join(arguments.out, name), text)

@@ -319,6 +319,7 @@ static CUresult read_environment(void) {
                         "flip, hang, driver, nvrtc, nvml) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)",
                         wrong);
     sim.eager = mode && !strcmp(mode, "eager");
+    sim.build = sim_choose_build();
     if (visible) hide_devices(visible);
     for (int i = 0; i < sim.ndevices; i++) {
         sim.device[i].ordinal = i;

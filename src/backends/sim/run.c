@@ -104,8 +104,21 @@ CUresult sim_prepare(sim_device *device, const sim_op *op, sim_prepared *out, ch
     return bad;
 }
 
+/* Whether all that the kernel reads and writes as numbers is float32. */
+static bool all_float32(const fa_plan *plan, unsigned apart) {
+    for (int k = 0; k < plan->nviews; k++) {
+        bool memory = plan->view[k].kind == FA_VIEW_TENSOR || plan->view[k].kind == FA_VIEW_TABLE;
+        if (memory && !(apart >> k & 1) && plan->view[k].dtype != FA_T_FLOAT32) return false;
+    }
+    return true;
+}
+
 static void run_kernel(const sim_op *op, sim_prepared *prepared) {
-    for (unsigned group = 0; group < op->groups; group++) op->kernel->run(plan_of(op), prepared->pointer, group);
+    const fa_plan *plan = plan_of(op);
+    const ptrdiff_t number = op->kernel - fa_kernel_table;
+    fa_kernel_fn run = sim.build->any[number], own = sim.build->own ? sim.build->own[number] : NULL;
+    if (own && all_float32(plan, op->kernel->apart)) run = own;
+    for (unsigned group = 0; group < op->groups; group++) run(plan, prepared->pointer, group);
     for (int k = 0; k < SIM_POINTERS; k++) free(prepared->table[k]);
 }
 

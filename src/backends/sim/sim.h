@@ -7,6 +7,7 @@
  *   config.c   FACULA_SIM and its companions; faults and counts
  *   memory.c   addresses that the host can't touch, the memory behind them, the table of live allocations
  *   queue.c    streams, events, and the one worker of each device
+ *   isa.c      which build of the kernels
  *   run.c      what the worker does: checks every pointer of a launch, runs kernels and copies
  *   driver.c   the cu* functions
  *   facts.c    those that tell of a device, and the nvml* functions: its sensors
@@ -151,6 +152,7 @@ typedef struct sim_state {
     uint64_t seed, seq, failures;
     bool told[SIM_FAILURES]; /* the host knows of late failure number n % SIM_FAILURES */
     sim_counts counts;
+    const fa_kernel_build *build;
     sim_device device[SIM_DEVICES];
 } sim_state;
 extern sim_state sim;
@@ -188,6 +190,9 @@ CUresult sim_wait_record(sim_record *record, sim_device *device);
 void sim_demand(struct CUstream_st *stream, uint64_t seq);
 void sim_record_drop(sim_record *record);
 void sim_kill(sim_device *device, CUresult error, const char *text);
+
+/* ---- isa.c ---- */
+const fa_kernel_build *sim_choose_build(void);
 
 /* ---- run.c ---- */
 typedef struct sim_prepared {
