@@ -15,28 +15,31 @@
  * image to an item, which makes 16 channels of it; the last gives 8 x 8 weights to a group, whose items share the places and add
  * up in a fixed tree. Nothing is scattered, so results are the same in every run. */
 #include "conv_groups.h"
+#include "divide.h"
+
+/* Where an item stands: element number `from + item` of all images' planes. CONV_PLACE_SET
+ * sets the item's image, counted from that of the group's first item, its place in the plane, and what it sees first. */
+#define CONV_PLACE()           \
+    PRIVATE(int, image, 256);  \
+    PRIVATE(int, rest, 256);   \
+    PRIVATE(int, at_y, 256);   \
+    PRIVATE(int, at_x, 256)
+#define CONV_PLACE_SET(first, plane, width, by_plane, by_width, scale_y, scale_x, shift_y, shift_x)       \
+    ITEMS(256) {                                                                                          \
+        const int passed = fa_divide((first) + item, by_plane), left = (first) + item - passed * (plane); \
+        const int line = fa_divide(left, by_width);                                                       \
+        MINE(image) = passed;                                                                             \
+        MINE(rest) = left;                                                                                \
+        MINE(at_y) = line * (scale_y) + (shift_y);                                                        \
+        MINE(at_x) = (left - line * (width)) * (scale_x) + (shift_x);                                     \
+    }
 
 #ifndef FA_CONV
 #define FA_CONV
-
-/* Where an item stands: element number `from + item` of all images' planes of the given width. */
-typedef struct conv_place { fa_i64 image; int rest, y, x; } conv_place;
-FN conv_place conv_place_of(fa_i64 image, unsigned rest, unsigned plane, unsigned width) {
-    conv_place p;
-    p.image = image + rest / plane;
-    p.rest = (int)(rest % plane);
-    p.y = p.rest / (int)width;
-    p.x = p.rest % (int)width;
-    return p;
-}
-
 /* The row or column of the other field that meets this one, or -1. */
-FN int conv_meet(int at, int divisor, int size) {
-    if (divisor != 1) {
-        const int whole = at / divisor;
-        at = at < 0 || whole * divisor != at ? -1 : whole;
-    }
-    return (unsigned)at < (unsigned)size ? at : -1;
+FN int conv_meet(int at, int divisor, fa_divisor by, int size) {
+    const int whole = divisor == 1 ? at : at < 0 ? -1 : fa_divide(at, by);
+    return (divisor == 1 || whole * divisor == at) && (unsigned)whole < (unsigned)size ? whole : -1;
 }
 
 /* Steps through channels, rows and columns of a filter; `channel` is the number of elements passed in channels. */
@@ -80,12 +83,19 @@ FN REAL N(conv_multiply_add)(REAL x, REAL y, REAL sum) {
 #undef CONV_KERNEL
 #undef CONV_BACK
 
+/* 4 x 4 of an item's sums by name, so that every compiler keeps them in registers. */
+#define CONV_ROW(DO, i) DO(i, 0) DO(i, 1) DO(i, 2) DO(i, 3)
+#define CONV_EACH(DO) CONV_ROW(DO, 0) CONV_ROW(DO, 1) CONV_ROW(DO, 2) CONV_ROW(DO, 3)
+#define CONV_TAKE(i, j) REAL sum##i##j = MINE_OF(sum, (r + i) * FA_CONV_COLUMNS + c + j);
+#define CONV_KEEP(i, j) MINE_OF(sum, (r + i) * FA_CONV_COLUMNS + c + j) = sum##i##j;
+#define CONV_ADD(i, j) sum##i##j = N(conv_multiply_add)(g##i, x##j, sum##i##j);
+
 KERNEL(N(conv2d_weight), 256) {
     LOCAL(REAL, part, FA_CONV_COLUMNS * 256);
     PRIVATES(REAL, g, FA_CONV_LINES, 256);                          /* gradients of 8 output channels at the item's place */
     PRIVATES(REAL, x, FA_CONV_COLUMNS, 256);                        /* what 8 weights meet there */
     PRIVATES(REAL, sum, FA_CONV_LINES * FA_CONV_COLUMNS, 256);
-    PRIVATE(conv_place, place, 256);
+    CONV_PLACE();
     const int height = (int)P.n[2], width = (int)P.n[3], kh = (int)P.n[5], kw = (int)P.n[6];
     const int rows = (int)(P.n[4] / P.n[15]), columns = (int)(P.n[1] / P.n[15]) * kh * kw;
     const int across = (columns + FA_CONV_COLUMNS - 1) / FA_CONV_COLUMNS, down = (rows + FA_CONV_LINES - 1) / FA_CONV_LINES;
@@ -93,8 +103,11 @@ KERNEL(N(conv2d_weight), 256) {
     const int lines = rows - row0 < FA_CONV_LINES ? rows - row0 : FA_CONV_LINES;
     const int wide = columns - column0 < FA_CONV_COLUMNS ? columns - column0 : FA_CONV_COLUMNS;
     const fa_i64 part_of = GROUP / across / down, first = part_of * rows + row0;
-    const fa_i64 plane = P.n[2] * P.n[3], out_plane = P.n[7] * P.n[8], places = P.n[0] * out_plane;
+    const int out_plane = (int)(P.n[7] * P.n[8]), out_width = (int)P.n[8];
+    const fa_i64 plane = P.n[2] * P.n[3], places = P.n[0] * out_plane;
     const int stride_y = (int)P.n[9], stride_x = (int)P.n[10], step_y = (int)P.n[13], step_x = (int)P.n[14];
+    const int shift_y = -(int)P.n[11], shift_x = -(int)P.n[12];
+    const fa_divisor by_plane = fa_divisor_of((fa_u32)out_plane), by_width = fa_divisor_of((fa_u32)out_width);
     conv_tap start;
     start.channel = (part_of * (P.n[1] / P.n[15]) + column0 / (kh * kw)) * plane;
     start.i = column0 / kw % kh;
@@ -102,34 +115,37 @@ KERNEL(N(conv2d_weight), 256) {
     UNROLLED for (int s = 0; s < FA_CONV_LINES * FA_CONV_COLUMNS; ++s)
         ITEMS(256) { MINE_OF(sum, s) = 0; }
     for (fa_i64 from = 0; from < places; from += 256) {
-        const fa_i64 image = from / out_plane, rest = from % out_plane;
-        const int here = places - from < 256 ? (int)(places - from) : 256;
-        ITEMS(256) {
-            MINE(place) = conv_place_of(image, (unsigned)rest + (unsigned)item, (unsigned)out_plane, (unsigned)P.n[8]);
-            MINE(place).y = MINE(place).y * stride_y - (int)P.n[11];
-            MINE(place).x = MINE(place).x * stride_x - (int)P.n[12];
-        }
-        UNROLLED for (int r = 0; r < FA_CONV_LINES; ++r)
+        const fa_i64 image0 = from / out_plane, from_g = (image0 * P.n[4] + first) * out_plane, from_x = image0 * P.n[1] * plane;
+        const int here = places - from < 256 ? (int)(places - from) : 256, place0 = (int)(from - image0 * out_plane);
+        CONV_PLACE_SET(place0, out_plane, out_width, by_plane, by_width, stride_y, stride_x, shift_y, shift_x)
+        UNROLLED for (int r = 0; r < FA_CONV_LINES; ++r) {
+            const int end = r < lines ? here : 0;
             ITEMS(256) {
-                const fa_i64 at = (MINE(place).image * P.n[4] + first + r) * out_plane + MINE(place).rest;
-                MINE_OF(g, r) = r < lines && item < here ? CONV_LOAD(1, at) : 0;
+                const fa_i64 at = from_g + (fa_i64)r * out_plane + MINE(image) * P.n[4] * out_plane + MINE(rest);
+                MINE_OF(g, r) = item < end ? CONV_LOAD(1, at) : 0;
             }
+        }
         conv_tap tap = start;
         UNROLLED for (int c = 0; c < FA_CONV_COLUMNS; ++c) {
+            const int end = c < wide ? here : 0;
             ITEMS(256) {
-                const int y = conv_meet(MINE(place).y + tap.i * step_y, 1, height);
-                const int z = conv_meet(MINE(place).x + tap.j * step_x, 1, width);
-                const fa_i64 at = MINE(place).image * P.n[1] * plane + tap.channel + (fa_i64)y * width + z;
-                MINE_OF(x, c) = c < wide && item < here && (y | z) >= 0 ? CONV_LOAD(2, at) : 0;
+                const int y = MINE(at_y) + tap.i * step_y, z = MINE(at_x) + tap.j * step_x;
+                const int inside = (item < end) & ((unsigned)y < (unsigned)height) & ((unsigned)z < (unsigned)width);
+                const fa_i64 at = from_x + tap.channel + MINE(image) * P.n[1] * plane + (y * width + z);
+                MINE_OF(x, c) = inside ? CONV_LOAD(2, at) : 0;
             }
             tap = conv_next(tap, kh, kw, plane);
         }
-        UNROLLED for (int s = 0; s < FA_CONV_LINES * FA_CONV_COLUMNS; ++s)
-            if (s / FA_CONV_COLUMNS < lines)
-                ITEMS(256) {
-                    MINE_OF(sum, s) = N(conv_multiply_add)(MINE_OF(g, s / FA_CONV_COLUMNS), MINE_OF(x, s % FA_CONV_COLUMNS),
-                                                           MINE_OF(sum, s));
-                }
+        UNROLLED for (int r = 0; r < FA_CONV_LINES; r += 4)
+            UNROLLED for (int c = 0; c < FA_CONV_COLUMNS; c += 4)
+                if (r < lines && c < wide)
+                    ITEMS(256) {
+                        const REAL g0 = MINE_OF(g, r), g1 = MINE_OF(g, r + 1), g2 = MINE_OF(g, r + 2), g3 = MINE_OF(g, r + 3);
+                        const REAL x0 = MINE_OF(x, c), x1 = MINE_OF(x, c + 1), x2 = MINE_OF(x, c + 2), x3 = MINE_OF(x, c + 3);
+                        CONV_EACH(CONV_TAKE)
+                        CONV_EACH(CONV_ADD)
+                        CONV_EACH(CONV_KEEP)
+                    }
     }
     UNROLLED for (int r = 0; r < FA_CONV_LINES; ++r)
         if (r < lines) {
@@ -151,3 +167,10 @@ KERNEL(N(conv2d_weight), 256) {
 }
 #undef CONV_LOAD
 #undef CONV_OWN
+#undef CONV_PLACE
+#undef CONV_PLACE_SET
+#undef CONV_ROW
+#undef CONV_EACH
+#undef CONV_TAKE
+#undef CONV_KEEP
+#undef CONV_ADD

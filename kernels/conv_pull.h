@@ -9,7 +9,7 @@ KERNEL(N(CONV_KERNEL), 256) {
     LOCAL(REAL, weight, FA_CONV_ROWS * FA_CONV_STEP);
     PRIVATES(REAL, x, FA_CONV_STEP, 256);
     PRIVATES(REAL, sum, FA_CONV_ROWS, 256);
-    PRIVATE(conv_place, place, 256);
+    CONV_PLACE();
     const int kh = (int)P.n[5], kw = (int)P.n[6];
     const int inputs = (int)(P.n[1] / P.n[15]), outputs = (int)(P.n[4] / P.n[15]);
 #if CONV_BACK
@@ -24,17 +24,18 @@ KERNEL(N(CONV_KERNEL), 256) {
     const fa_i64 row_pitch = (fa_i64)inputs * kh * kw, depth_pitch = kh * kw;
 #endif
     const int steps = depth * kh * kw, down = (rows + FA_CONV_ROWS - 1) / FA_CONV_ROWS;
-    const fa_i64 own_plane = (fa_i64)own_h * own_w, plane = (fa_i64)height * width, places = P.n[0] * own_plane;
+    const int own_plane = own_h * own_w;
+    const fa_i64 plane = (fa_i64)height * width, places = P.n[0] * own_plane;
     const fa_i64 across = (places + 255) / 256, from = GROUP % across * 256, part_of = GROUP / across / down;
     const int row0 = (int)(GROUP / across % down) * FA_CONV_ROWS;
     const int lines = rows - row0 < FA_CONV_ROWS ? rows - row0 : FA_CONV_ROWS;
     const int here = places - from < 256 ? (int)(places - from) : 256;
-    const fa_i64 image = from / own_plane, rest = from % own_plane, filter = part_of * outputs * inputs * kh * kw;
-    ITEMS(256) {
-        MINE(place) = conv_place_of(image, (unsigned)rest + (unsigned)item, (unsigned)own_plane, (unsigned)own_w);
-        MINE(place).y = MINE(place).y * scale_y + shift_y;
-        MINE(place).x = MINE(place).x * scale_x + shift_x;
-    }
+    const fa_i64 image0 = from / own_plane, filter = part_of * outputs * inputs * kh * kw;
+    const fa_i64 x_pitch = depth * P.n[15] * plane, y_pitch = rows * P.n[15] * own_plane; /* from image to image */
+    const int place0 = (int)(from - image0 * own_plane);
+    const fa_divisor by_plane = fa_divisor_of((fa_u32)own_plane), by_width = fa_divisor_of((fa_u32)own_w);
+    const fa_divisor by_y = fa_divisor_of((fa_u32)divisor_y), by_x = fa_divisor_of((fa_u32)divisor_x);
+    CONV_PLACE_SET(place0, own_plane, own_w, by_plane, by_width, scale_y, scale_x, shift_y, shift_x)
     UNROLLED for (int r = 0; r < FA_CONV_ROWS; ++r)
         ITEMS(256) { MINE_OF(sum, r) = 0; }
     conv_tap tap;
@@ -48,11 +49,14 @@ KERNEL(N(CONV_KERNEL), 256) {
                     ? CONV_LOAD(2, filter + (row0 + r) * row_pitch + k / (kh * kw) * depth_pitch + k % (kh * kw)) : 0;
         }
         UNROLLED for (int s = 0; s < FA_CONV_STEP; ++s) {
+            const int end = k0 + s < steps ? here : 0;
+            const fa_i64 x0 = image0 * x_pitch + tap.channel;
             ITEMS(256) {
-                const int y = conv_meet(MINE(place).y + tap.i * step_y, divisor_y, height);
-                const int z = conv_meet(MINE(place).x + tap.j * step_x, divisor_x, width);
-                const fa_i64 at = MINE(place).image * (depth * P.n[15]) * plane + tap.channel + (fa_i64)y * width + z;
-                MINE_OF(x, s) = k0 + s < steps && item < here && (y | z) >= 0 ? CONV_LOAD(1, at) : 0;
+                const int y = conv_meet(MINE(at_y) + tap.i * step_y, divisor_y, by_y, height);
+                const int z = conv_meet(MINE(at_x) + tap.j * step_x, divisor_x, by_x, width);
+                const int inside = (item < end) & ((y | z) >= 0);
+                const fa_i64 at = x0 + MINE(image) * x_pitch + (y * width + z);
+                MINE_OF(x, s) = inside ? CONV_LOAD(1, at) : 0;
             }
             tap = conv_next(tap, kh, kw, plane);
         }
@@ -71,9 +75,11 @@ KERNEL(N(CONV_KERNEL), 256) {
         if (r < lines) {
             const fa_i64 channel = part_of * rows + row0 + r;
             const REAL bias = P.view[3].kind ? CONV_LOAD(3, channel) : 0;
+            const fa_i64 to = image0 * y_pitch + channel * own_plane;
             ITEMS(256) {
-                const fa_i64 at = (MINE(place).image * (rows * P.n[15]) + channel) * own_plane + MINE(place).rest;
-                if (item < here) STORE_ARG(0, at, MINE_OF(sum, r) + bias);
+                const fa_i64 at = to + MINE(image) * y_pitch + MINE(rest);
+                const REAL v = MINE_OF(sum, r) + bias;
+                if (item < here) STORE_ARG(0, at, v);
             }
         }
 }

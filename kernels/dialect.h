@@ -133,19 +133,35 @@ typedef int32_t fa_i32; typedef uint32_t fa_u32; typedef uint64_t fa_u64; typede
 #define PLAN_SPACE
 #define FN static inline __attribute__((unused))
 #define CONSTANT static const
-/* In C every kernel is void name(plan, pointers, group); the generated table (kernels_gen) loops over groups. */
-#define KERNEL_(name, W) void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_ __attribute__((unused)))
+/* In C every kernel is void name(plan, pointers, group); the generated table (kernels_gen) loops over groups. The pointers are
+ * taken out of their array at once: in a branch no compiler would dare to. */
+#ifndef FA_KERNEL_LINKAGE
+#define FA_KERNEL_LINKAGE
+#endif
+#define FA_P(k) char *fa_p##k __attribute__((unused))
+#define FA_BODY(name)                                                                                               \
+    static inline __attribute__((always_inline)) void name##_body(const fa_plan *fa_plan_, FA_P(0), FA_P(1), FA_P(2), \
+        FA_P(3), FA_P(4), FA_P(5), FA_P(6), FA_P(7), fa_i64 fa_group_ __attribute__((unused)))
+#define KERNEL_(name, W)                                                                                            \
+    FA_BODY(name);                                                                                                  \
+    FA_KERNEL_LINKAGE void name(const fa_plan *plan, char *const *p, fa_i64 group) {                                \
+        name##_body(plan, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], group);                                   \
+    }                                                                                                               \
+    FA_BODY(name)
 #define KERNEL(name, W) KERNEL_(name, W)
 #define P (*fa_plan_)
-#define ARG(type, k) ((type *)(void *)fa_pointers_[k])
+#define ARG(type, k) ((type *)(void *)fa_p##k)
 #define GROUP fa_group_
 #if defined(__clang__)
-#define FA_SIDE_BY_SIDE _Pragma("clang loop vectorize(assume_safety)")
+#pragma clang diagnostic ignored "-Wpass-failed" /* what it can't do at once it does one by one */
+#define FA_SIDE_BY_SIDE _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
 #else
-#define FA_SIDE_BY_SIDE _Pragma("GCC ivdep")
+#define FA_SIDE_BY_SIDE _Pragma("GCC ivdep") _Pragma("GCC unroll 1") /* a short loop would be unrolled first, and then be none */
 #endif
 #define ITEMS(W) FA_SIDE_BY_SIDE for (int item = 0; item < (W); ++item)
-#define GRID(H, W) for (int fa_y = 0; fa_y < (H); ++fa_y) FA_SIDE_BY_SIDE for (int fa_x = 0, item = fa_y * (W); fa_x < (W); ++fa_x, ++item)
+#define GRID(H, W)                              \
+    for (int fa_y = 0; fa_y < (H); ++fa_y)      \
+        FA_SIDE_BY_SIDE for (int fa_x = 0, item = fa_y * (W); fa_x < (W); ++fa_x, ++item)
 #define GRID_Y(W) fa_y
 #define GRID_X(W) fa_x
 #define BARRIER() ((void)0)

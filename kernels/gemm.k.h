@@ -66,27 +66,27 @@ KERNEL(N(gemm), 256) {
         for (int part = 0; part < 4; ++part) { /* neighbours load what lies side by side in memory */
             if (a_col == 1)
                 GRID(16, 16) {
-                    const int row = part * 16 + GRID_Y(16), k = GRID_X(16);
+                    const int row = part * 16 + GRID_Y(16), k = GRID_X(16), end = row < high ? deep : 0;
                     const fa_i64 at = from_a + row * a_row + k;
-                    left[row * FA_GEMM_LEFT + k] = row < high && k < deep ? LOAD_ARG(1, at) : 0;
+                    left[row * FA_GEMM_LEFT + k] = k < end ? LOAD_ARG(1, at) : 0;
                 }
             else
                 GRID(4, 64) {
-                    const int k = part * 4 + GRID_Y(64), row = GRID_X(64);
+                    const int k = part * 4 + GRID_Y(64), row = GRID_X(64), end = k < deep ? high : 0;
                     const fa_i64 at = from_a + row * a_row + k * a_col;
-                    left[row * FA_GEMM_LEFT + k] = row < high && k < deep ? LOAD_ARG(1, at) : 0;
+                    left[row * FA_GEMM_LEFT + k] = row < end ? LOAD_ARG(1, at) : 0;
                 }
             if (b_col == 1)
                 GRID(4, 64) {
-                    const int k = part * 4 + GRID_Y(64), col = GRID_X(64);
+                    const int k = part * 4 + GRID_Y(64), col = GRID_X(64), end = k < deep ? wide : 0;
                     const fa_i64 at = from_b + k * b_row + col;
-                    right[k * FA_GEMM_RIGHT + col] = k < deep && col < wide ? LOAD_ARG(2, at) : 0;
+                    right[k * FA_GEMM_RIGHT + col] = col < end ? LOAD_ARG(2, at) : 0;
                 }
             else
                 GRID(16, 16) {
-                    const int col = part * 16 + GRID_Y(16), k = GRID_X(16);
+                    const int col = part * 16 + GRID_Y(16), k = GRID_X(16), end = col < wide ? deep : 0;
                     const fa_i64 at = from_b + k * b_row + col * b_col;
-                    right[k * FA_GEMM_RIGHT + col] = k < deep && col < wide ? LOAD_ARG(2, at) : 0;
+                    right[k * FA_GEMM_RIGHT + col] = k < end ? LOAD_ARG(2, at) : 0;
                 }
         }
         BARRIER();

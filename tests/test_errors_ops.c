@@ -65,6 +65,8 @@ static void images(void **state) {
             "integer out of range: stride of [1099511627776, 1099511627776], at most 2147483647 is possible");
     REFUSED(fa_avg_pool1d(cube(), FA_DIMS(INT64_C(1) << 40)), RUNTIME,
             "integer out of range: kernel_size of 1099511627776, at most 2147483647 is possible");
+    REFUSED(fa_avg_pool2d(x, FA_DIMS(131072), .padding = FA_DIMS(65536)), UNSUPPORTED,
+            "a padded plane of 131076 x 131076: planes of more than 1073741824 elements are not supported. Cut the input into");
     REFUSED(fa_max_pool2d(x, two, .padding = FA_DIMS(-1)), RUNTIME, "negative padding is not supported: got [-1, -1]");
     REFUSED(fa_max_pool2d(x, FA_DIMS(2, 2, 2)), RUNTIME,
             "expected kernel_size to be a single integer value or a list of 2 values");

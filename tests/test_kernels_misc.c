@@ -11,8 +11,8 @@
 #include "kernels/math.h"
 
 /* ---- the C builds of the texts ---- */
-#undef KERNEL_
-#define KERNEL_(name, W) static void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)
+#undef FA_KERNEL_LINKAGE
+#define FA_KERNEL_LINKAGE static
 #define FA_SUFFIX        _f32
 #define REAL             float
 #define FA_F32           1

@@ -437,12 +437,10 @@ def cpu_optim_rows(build):
 
 def c_build(families, types=None):
     """Includes the family files themselves, so that a debugger and a sanitizer name their lines."""
-    out = ['#include <sys/fa_plan.h>\n#include "kernels/dialect.h"\n'
+    out = ['#include <sys/fa_plan.h>\n#define FA_KERNEL_LINKAGE static __attribute__((unused))\n#include "kernels/dialect.h"\n'
            '#pragma GCC diagnostic ignored "-Wunused-parameter" /* not every instance of a text uses all that it declares */\n'
            '#pragma GCC diagnostic ignored "-Wunused-but-set-variable"\n']
     out.append('#include "kernels/math.h"\n')
-    out.append("#undef KERNEL_\n#define KERNEL_(name, W) static void __attribute__((unused)) name(const fa_plan *fa_plan_, \\\n"
-               "    char *const *fa_pointers_, fa_i64 fa_group_)\n")
     for f in families:
         for t in types or f.instances:
             before, after = (instance_defines(t), instance_undefines(t)) if t else ("", "")

@@ -41,6 +41,8 @@ bool fai_pool_input(const char *op, const fa_tensor *x)
         shape);
 }
 
+enum { MOST_OF_A_PLANE = 1 << 30 }; /* kernels count in 32 bits there */
+
 typedef struct window {
     fai_planes in, out;
     int64_t kernel[2], stride[2], padding[2], extra[2]; /* extra: n[11] and n[12] of the plan */
@@ -70,6 +72,12 @@ static bool measure(const char *op, window *w, int ndim, const int64_t *size, co
                 (long long)w->padding[s], (long long)w->kernel[s], (long long)dilation[s]);
         out[s] = outputs(length[s], reach, w->stride[s], w->padding[s], ceil_mode);
     }
+    const int64_t padded[2] = {length[0] + 2 * w->padding[0], length[1] + 2 * w->padding[1]};
+    if ((double)padded[0] * (double)padded[1] > MOST_OF_A_PLANE)
+        return fai_fail(FA_ERR_UNSUPPORTED, op,
+                        "a padded plane of %lld x %lld: planes of more than 1073741824 elements are not supported. Cut the input "
+                        "into smaller pieces",
+                        (long long)padded[0], (long long)padded[1]);
     if (out[0] < 1 || out[1] < 1)
         return fai_fail(
             FA_ERR_RUNTIME, op,
@@ -103,17 +111,23 @@ static bool gradient_fits(const char *op, const window *w, const fa_tensor *g)
 }
 
 /* t[k] belongs to view k, NULL: none; t[0] is written, t[1] too where second_written. */
+static int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
+
 static bool run(const char *op, int kernel, const window *w, fa_tensor *const *t, int count, bool second_written)
 {
     if (t[0]->numel == 0) return true;
+    const bool dilated = kernel == FAI_K_max_pool2d_f32 || kernel == FAI_K_max_pool2d_backward_f32;
     fa_plan plan;
     fai_plan_begin(&plan);
     for (int k = 0; k < count; k++)
         if (t[k]) fai_plan_view(&plan, k, t[k], k == 0 || (k == 1 && second_written));
     plan.n[0] = w->in.images * w->in.channels, plan.n[1] = w->in.height, plan.n[2] = w->in.width, plan.n[3] = w->out.height,
     plan.n[4] = w->out.width;
-    for (int s = 0; s < 2; s++)
-        plan.n[5 + s] = w->kernel[s], plan.n[7 + s] = w->stride[s], plan.n[9 + s] = w->padding[s], plan.n[11 + s] = w->extra[s];
+    for (int s = 0; s < 2; s++) { /* what is larger than the plane changes nothing more, and could overflow 32 bits */
+        const int64_t length = s ? w->in.width : w->in.height, padded = length + 2 * w->padding[s];
+        plan.n[5 + s] = at_most(w->kernel[s], padded), plan.n[7 + s] = at_most(w->stride[s], length + w->padding[s]);
+        plan.n[9 + s] = w->padding[s], plan.n[11 + s] = dilated ? at_most(w->extra[s], padded) : w->extra[s];
+    }
     plan.numel = t[0]->numel;
     plan.groups = fai_groups(plan.numel, 256);
     return fai_run(kernel + fai_compute(t[0]->dtype), &plan, t, count, op);

@@ -6,8 +6,8 @@
 #include "vector.h"
 #include "convert.h"
 #include "field.h"
-#undef KERNEL_
-#define KERNEL_(name, W) static void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)
+#undef FA_KERNEL_LINKAGE
+#define FA_KERNEL_LINKAGE static
 #include "../../../../kernels/conv.k.h"
 #include "tile.h"
 #include "conv_real.h"

@@ -5,8 +5,8 @@
 #define FA_F32 1
 #include "vector.h"
 #include "convert.h"
-#undef KERNEL_
-#define KERNEL_(name, W) static void name(const fa_plan *fa_plan_, char *const *fa_pointers_, fa_i64 fa_group_)
+#undef FA_KERNEL_LINKAGE
+#define FA_KERNEL_LINKAGE static
 #include "../../../../kernels/pool.k.h"
 #include "tile.h"
 #include "pool_real.h"
