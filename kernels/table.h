@@ -12,6 +12,7 @@ typedef struct fa_kernel_entry {
     const char *name;    /* "ew_f32": what cuModuleGetFunction is asked for */
     const char *family;  /* "ew": the program that it comes from */
     int group_size;      /* items of a work-group; a launch with another block size is refused */
+    fa_kernel_fn run;    /* NULL in fa_kernel_table: a build's */
     unsigned apart;      /* bit k: the text reads view k by its own type, not as numbers of the compute type */
 } fa_kernel_entry;
 

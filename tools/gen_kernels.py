@@ -458,7 +458,7 @@ ONE_PATH = """#if defined(__GNUC__) && !defined(__clang__)
 def sim_kernels(build):
     present = [f for f in build.families if f.exists]
     out = [HEAD, '#include "kernels/table.h"\n', "const fa_kernel_entry fa_kernel_table[] = {\n"]
-    out += [f'    {{"{k.name}", "{f.name}", {k.group}, {k.apart}}},\n' for f in present for k in f.kernels]
+    out += [f'    {{"{k.name}", "{f.name}", {k.group}, 0, {k.apart}}},\n' for f in present for k in f.kernels]
     out.append(f"}};\nconst int fa_kernel_table_count = {sum(len(f.kernels) for f in present)};\n\n")
     out.append(SIM_BUILDS)
     out.append("const fa_program_entry fa_program_table[] = {\n")

@@ -227,7 +227,7 @@ static void multiply(const fa_plan *plan, char *const *at, fa_i64 group) {
         sim_store(at[D], type, batch * stride[D] + j * ld[D] + i, sum);
     }
 }
-static const fa_kernel_entry entry = {"cublasLtMatmul", "cublaslt", 1, multiply};
+static const fa_kernel_entry entry = {"cublasLtMatmul", "cublaslt", 1, multiply, 0};
 
 static const char *bad_pointers(const cublasLtMatmulAlgo_t *algorithm, const CUdeviceptr *pointers, size_t workspace_bytes) {
     for (int i = 0; i < 4; i++)

@@ -213,9 +213,9 @@ static void convolve(const fa_plan *plan, char *const *at, fa_i64 group) {
     for (size_t i = 0; i < count; i++) sim_store(at[RESULT], s.w.type, (fa_i64)i, s.of[i]);
     free(s.of);
 }
-static const fa_kernel_entry entries[] = {{"cudnnConvolutionForward", "cudnn", 1, convolve},
-                                          {"cudnnConvolutionBackwardData", "cudnn", 1, convolve},
-                                          {"cudnnConvolutionBackwardFilter", "cudnn", 1, convolve}};
+static const fa_kernel_entry entries[] = {{"cudnnConvolutionForward", "cudnn", 1, convolve, 0},
+                                          {"cudnnConvolutionBackwardData", "cudnn", 1, convolve, 0},
+                                          {"cudnnConvolutionBackwardFilter", "cudnn", 1, convolve, 0}};
 
 static bool is_one_and_zero(int type, const void *one, const void *zero) {
     if (type == CUDNN_DATA_DOUBLE) return *(const double *)one == 1 && *(const double *)zero == 0;
@@ -272,7 +272,7 @@ static void add_bias(const fa_plan *plan, char *const *at, fa_i64 group) {
 
 SIM_API cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t a_tensor, const void *a,
                                      const void *beta, const cudnnTensorDescriptor_t c_tensor, void *c) {
-    static const fa_kernel_entry entry = {"cudnnAddTensor", "cudnn", 1, add_bias};
+    static const fa_kernel_entry entry = {"cudnnAddTensor", "cudnn", 1, add_bias, 0};
     const struct cudnnTensorStruct *t = c_tensor, *b = a_tensor;
     const bool wide = t->type == CUDNN_DATA_DOUBLE;
     if (b->n != 1 || b->c != t->c || b->h != 1 || b->w != 1 || b->type != t->type) return refuse("what is added is no row of biases");

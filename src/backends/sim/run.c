@@ -115,9 +115,12 @@ static bool all_float32(const fa_plan *plan, unsigned apart) {
 
 static void run_kernel(const sim_op *op, sim_prepared *prepared) {
     const fa_plan *plan = plan_of(op);
-    const ptrdiff_t number = op->kernel - fa_kernel_table;
-    fa_kernel_fn run = sim.build->any[number], own = sim.build->own ? sim.build->own[number] : NULL;
-    if (own && all_float32(plan, op->kernel->apart)) run = own;
+    fa_kernel_fn run = op->kernel->run;
+    if (!run) {
+        const ptrdiff_t number = op->kernel - fa_kernel_table;
+        const fa_kernel_fn own = sim.build->own ? sim.build->own[number] : NULL;
+        run = own && all_float32(plan, op->kernel->apart) ? own : sim.build->any[number];
+    }
     for (unsigned group = 0; group < op->groups; group++) run(plan, prepared->pointer, group);
     for (int k = 0; k < SIM_POINTERS; k++) free(prepared->table[k]);
 }
