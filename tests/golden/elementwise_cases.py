@@ -17,6 +17,8 @@ ELEMENTWISE = {
     "hardsigmoid": lambda x: nnf.relu6(x + 3) / 6 if x.is_floating_point() else nnf.hardsigmoid(x),
     "gelu_tanh": lambda x: nnf.gelu(x, approximate="tanh"),
     "log_sigmoid": nnf.logsigmoid,
+    # torch.special.ndtr loses the digits of small shares in float64
+    "ndtr": lambda x: torch.erfc(x * -0.7071067811865476) / 2 if x.is_floating_point() else torch.special.ndtr(x),
     "nan_to_num": lambda x, nan, posinf, neginf: torch.nan_to_num(x, nan, posinf, neginf),
     "mse_element": lambda x, y: nnf.mse_loss(x, y, reduction="none"),
     "l1_element": lambda x, y: nnf.l1_loss(x, y, reduction="none"),
