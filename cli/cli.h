@@ -41,6 +41,6 @@ void cli_progress_show(cli_progress *progress, int epoch, int64_t step, double l
 void cli_progress_end(cli_progress *progress);
 
 /* ---- the sub-commands ---- */
-extern const cli_command cli_info, cli_demo, cli_selftest;
+extern const cli_command cli_info, cli_demo, cli_selftest, cli_doctor;
 
 #endif

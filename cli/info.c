@@ -110,6 +110,10 @@ static void print_libraries(void)
     print_library("NVRTC", nvrtc_is_there() ? "found" : "not found",
                   "compiles the kernels for NVIDIA GPUs (libnvrtc.so.13 or .12: "
                   "the CUDA toolkit, or pip install nvidia-cuda-nvrtc)");
+    fa_library_info library;
+    for (int i = 0; fa_library_get(FA_DEVICE_CUDA, i, &library); i++)
+        if (library.usable) printf("  %-12s %-12llu in place of own kernels: %s\n", library.name, (unsigned long long)library.version, library.file);
+        else printf("  %-12s %-12s %s; own kernels do its work\n", library.name, "not used", library.why);
     print_library("zlib", zlibVersion(), "compressed .npz and .csv.gz files");
 }
 
@@ -128,6 +132,7 @@ static int run(const cli_command *command)
     if (sim && *sim) printf("\nSimulated devices: FACULA_SIM=%s is set; unset it to use real ones.\n", sim);
     else if (accelerators) printf("\nSimulated devices, in place of the real ones: FACULA_SIM=cuda:2 facula info\n");
     else printf("\nSimulated devices, to learn and to test without a GPU: FACULA_SIM=cuda:2 facula info\n");
+    if (!accelerators) printf("Why there is no accelerator, step by step: facula doctor\n");
     return fa_finish("facula info");
 }
 

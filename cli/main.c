@@ -2,7 +2,7 @@
 #include "cli.h"
 #include <string.h>
 
-static const cli_command *const commands[] = {&cli_info, &cli_demo, &cli_selftest};
+static const cli_command *const commands[] = {&cli_info, &cli_demo, &cli_selftest, &cli_doctor};
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void help(void)

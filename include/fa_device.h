@@ -73,6 +73,10 @@ typedef struct fa_plugin_info {
 } fa_plugin_info;
 FA_API bool fa_plugin_get(int number, fa_plugin_info *out); /* counted from 0, false after the last one */
 
+/* Why a device of this type (FA_DEVICE_CUDA) is not there, or what it has: a line for each thing that was tried ("ok", "stop"), and for what
+ * stopped it, how to mend it. Writes at most n bytes; returns how long the text is, 0 and an error for a type that is unknown. */
+FA_API size_t fa_device_why_not(int type, char *out, size_t n);
+
 /* A library of a device's maker that is used in place of some of Facula's kernels: "cublaslt", "cudnn" (docs/cuda.md). */
 typedef struct fa_library_info {
     char name[32];

@@ -177,6 +177,33 @@ def python():
          "injected fault build:2", "for 'cumsum'", "[2.0, 2.0, 2.0, 2.0] [1.0, 2.0, 3.0, 4.0]")
 
 
+def doctor():
+    """Each place where it can stop, by the simulator; what mends it."""
+    ask = FACULA + " doctor --device "
+    sim = {"FACULA_SIM": "cuda:2"}
+    told("doctor, there", ask + "cuda", sim, 0, "cuda: 2 devices\n", "ok    kernels are compiled by NVRTC 13.0", "cudnn is not used (not found)", unwanted=["stop", "mend"])
+    told("doctor, libraries", ask + "cuda", dict(sim, FACULA_SIM_LIBRARIES="cublaslt,cudnn"), 0, "ok    cublaslt 130000 is used", "ok    cudnn 90300 is used")
+    told("doctor, hidden", ask + "cuda", dict(sim, CUDA_VISIBLE_DEVICES="9"), 1, "cuda: not there\n", "stop  it shows no device: CUDA_VISIBLE_DEVICES='9' hides",
+         "mend  unset CUDA_VISIBLE_DEVICES")
+    told("doctor, old", ask + "cuda", dict(sim, FACULA_SIM_FAULTS="driver:11040"), 1, "stop  it is of CUDA 11.4 (11040); 12.0 or newer is needed", "mend  update the driver")
+    told("doctor, NVRTC", ask + "cuda", dict(sim, FACULA_SIM_FAULTS="nvrtc:1"), 0, "stop  NVRTC, CUDA's run-time compiler, was not found", "mend  pip install nvidia-cuda-nvrtc")
+    told("doctor, other", ask + "cuda", {"FACULA_SIM": "xpu:1"}, 1, "and it names no cuda", "mend  FACULA_SIM=xpu:1,cuda:1")
+    told("doctor, mistake", ask + "cuda", {"FACULA_SIM": "cuda"}, 1, "stop  FACULA_SIM='cuda' is not understood", "mend  FACULA_SIM=cuda:2 for two")
+    told("doctor, xpu", ask + "xpu", {"FACULA_OPENCL": "off"}, 1, "xpu: not there\n  stop  FACULA_OPENCL=off hides", "mend  unset FACULA_OPENCL")
+    told("doctor, loader", ask + "opencl", {"FACULA_OPENCL_LIBRARY": "/none.so"}, 1, "stop  OpenCL's loader could not be opened: /none.so", "FACULA_SIM=opencl:2")
+    told("doctor, plug-in", ask + "npu", {"FACULA_PLUGINS": "/none.so"}, 1, "stop  the plug-in /none.so can't be used", "mend  FACULA_PLUGINS=/path/to/npu.so")
+    told("doctor, no plug-in", ask + "npu", {}, 1, "stop  npu comes by a plug-in, and FACULA_PLUGINS is not set")
+    told("doctor, all", FACULA + " doctor", dict(sim, CUDA_VISIBLE_DEVICES=""), 0, "cuda: not there", "xpu: not there", "mps: not there", "There is no accelerator")
+    told("doctor, all there", FACULA + " doctor", sim, 0, "The accelerator is cuda.")
+    told("doctor, unknown", ask + "abacus", {}, 1, "abacus")
+    path = {"PYTHONPATH": os.path.join(BUILD, "python")}
+    interpreter = os.environ.get("PYTHON_FOR_TESTS", sys.executable)
+    told("doctor, Python", [interpreter, "-B", "-m", "facula", "doctor", "cuda"], dict(path, FACULA_SIM="cuda:1", CUDA_VISIBLE_DEVICES=""), 1, "cuda: not there\n",
+         "mend  unset CUDA_VISIBLE_DEVICES")
+    told("why_not, Python", [interpreter, "-B", "-c", "import facula as torch; print(torch.cuda.why_not()); print(torch.xpu.why_not())"], dict(path, FACULA_SIM="cuda:1"),
+         0, "cuda: 1 device\n", "xpu: not there\n  stop  FACULA_SIM=cuda:1: simulated devices in place of all real ones, and it names no xpu")
+
+
 DRIVER = "int cuDriverGetVersion(int *v) { *v = %d; return 0; }\n"
 WHOLE = DRIVER + """
 int cuInit(unsigned flags) { return %d; }
@@ -212,6 +239,14 @@ def made_up(scratch, cc):
     told("none left", DEMO, dict(driver("left", WHOLE % (13000, 0, 0), True), CUDA_VISIBLE_DEVICES="7"), 1, "CUDA_VISIBLE_DEVICES='7' hides")
     told("broken", DEMO, driver("broken", WHOLE % (13000, 999, 0), True), 1, "facula demo: CUDA error: made up (CUDA_ERROR_MADE_UP) while opening",
          "warning: cuda: CUDA initialization: CUDA error: made up")
+    ask = FACULA + " doctor --device cuda"
+    told("doctor, incomplete", ask, {"LD_LIBRARY_PATH": os.path.join(scratch, "incomplete")}, 1, "ok    the driver's library is there: " + scratch,
+         "stop  it is of CUDA 12.4 and has no function cuInit", "mend  update the driver", "mend  or learn without it: FACULA_SIM=cuda:2")
+    told("doctor, broken", ask, {"LD_LIBRARY_PATH": os.path.join(scratch, "broken")}, 1, "stop  it does not start: CUDA error: made up", "mend  see whether `nvidia-smi`")
+    told("doctor, none", ask, {"LD_LIBRARY_PATH": os.path.join(scratch, "none")}, 1, "stop  it shows no device\n", "mend  see whether `nvidia-smi -L` lists one")
+    with open(os.path.join(scratch, "libcuda.so.1"), "w") as f:
+        f.write("no library")
+    told("doctor, no library", ask, {"LD_LIBRARY_PATH": scratch}, 1, "stop  libcuda.so.1, a part of NVIDIA's driver, can't be opened: ", "mend  install the driver of your GPU")
     told("broken, the CPU goes on", FACULA + " info", {"LD_LIBRARY_PATH": os.path.join(scratch, "broken")}, 0, "of memory, ready")
 
 
@@ -220,6 +255,7 @@ def main():
     simulated()
     python()
     golden()
+    doctor()
     cc = shutil.which(os.environ.get("CC", "cc"))
     scratch = tempfile.mkdtemp()
     try:

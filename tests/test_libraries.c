@@ -431,6 +431,26 @@ static void a_library_is_described(void **state) {
     assert_false(fa_library_get(FA_DEVICE_CPU, 0, &none));
 }
 
+static void why_not_tells_the_steps(void **state) {
+    (void)state;
+    char text[4096], little[16];
+    const size_t n = fa_device_why_not(FA_DEVICE_CUDA, text, sizeof text);
+    assert_int_equal(n, strlen(text));
+    assert_int_equal(strncmp(text, "cuda: 2 devices\n  ok    FACULA_SIM=cuda:2: simulated devices", 59), 0);
+    assert_non_null(strstr(text, "\n  ok    it shows 2 devices\n"));
+    assert_non_null(strstr(text, products ? "\n  ok    cublaslt 130000 is used: " : getenv("FACULA_CUBLAS") ? "\n  ok    cublaslt is not used (FACULA_CUBLAS=off); " : "\n  ok    cublaslt is not used (not found); "));
+    assert_int_equal(fa_device_why_not(FA_DEVICE_CUDA, little, sizeof little), n);
+    assert_string_equal(little, "cuda: 2 devices");
+    assert_int_equal(fa_device_why_not(FA_DEVICE_CUDA, NULL, 0), n);
+    assert_true(fa_device_why_not(FA_DEVICE_CPU, text, sizeof text) > 0 && strstr(text, "the processor is always there"));
+    assert_int_equal(fa_device_why_not(15, text, sizeof text), 0);
+    assert_non_null(strstr(fa_error_take().text, "device type 15 is unknown: give FA_DEVICE_CUDA or fa_device_parse(\"cuda\").type"));
+    fa_test_fail_allocation(1, true);
+    assert_int_equal(fa_device_why_not(FA_DEVICE_CUDA, text, sizeof text), 0);
+    fa_test_fail_allocation(0, false);
+    assert_int_equal(fa_error_take().code, FA_ERR_MEMORY);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(void) {
     const struct CMUnitTest tests[] = {TEST(no_compiler_is_needed),
@@ -448,7 +468,8 @@ int main(void) {
                                        TEST(failures_name_the_operator),
                                        TEST(memory_fails),
                                        TEST(threads_and_devices),
-                                       TEST(a_library_is_described)};
+                                       TEST(a_library_is_described),
+                                       TEST(why_not_tells_the_steps)};
     find_simulator();
     if (!sim_faults) return 77;
     const char *wish = getenv("FACULA_SIM_LIBRARIES"), *off = getenv("FACULA_CUBLAS");

@@ -271,6 +271,16 @@ static PyObject *device_sensors(PyObject *self, PyObject *device)
     return Py_BuildValue("(iiiii)", s.utilization, s.memory_utilization, s.temperature, s.power, s.clock);
 }
 
+/* why_not(device): the steps of fa_device_why_not. */
+static PyObject *why_not(PyObject *self, PyObject *type)
+{
+    fa_device d;
+    char text[8192];
+    (void)self;
+    if (!device_arg(type, "why_not", &d)) return NULL;
+    return fa_device_why_not(d.type, text, sizeof text) ? PyUnicode_FromString(text) : fapy_raise();
+}
+
 /* math_modes(on, off): the modes before; bits of FA_MATH_... */
 static PyObject *math_modes(PyObject *self, PyObject *args)
 {
@@ -453,6 +463,7 @@ PyMethodDef fapy_system_functions[] = {
     {"_device_properties", device_properties, METH_O, NULL},
     {"_fallbacks", fallbacks, METH_NOARGS, NULL},
     {"_device_sensors", device_sensors, METH_O, NULL},
+    {"_why_not", why_not, METH_O, NULL},
     {"_math_modes", math_modes, METH_VARARGS, NULL},
     {"_libraries", libraries, METH_O, NULL},
     {"_current_device", current_device, METH_O, NULL},

@@ -406,7 +406,7 @@ default_generator = _C._default_generator(None)
 from ._streams import Event, Stream
 from . import accelerator, amp, autograd, backends, cpu, cuda, mps, npu, opencl, testing, version, xpu
 from .serialization import load, save
-from ._helpers import check, device_of, fallbacks, move, pick_device, selftest, to_device
+from ._helpers import check, device_of, doctor, fallbacks, move, pick_device, selftest, to_device
 from .amp import GradScaler, autocast
 from . import _missing
 from ._missing import compile

@@ -4,6 +4,7 @@
     python -m facula - [args]             (the program is read from standard input)
     python -m facula                      (an interactive session, as python itself starts one)
     python -m facula selftest [--device cuda:0] [--op softmax]     (every operator of a device against the CPU)
+    python -m facula doctor [cuda]        (why a device is not there, and how to mend it)
 
 The program sees what it would see under python itself: sys.argv, sys.path[0], __name__, __file__, exit codes, and tracebacks
 that begin with its own lines. By the time that this file runs, the package has seen that it runs as torch (_names.py).
@@ -131,6 +132,8 @@ def choose(args):
         return run_module(args[1], args[2:]) if first == "-m" else run_text(args[1], first, args[2:])
     if first == "selftest" and not os.path.exists(first):
         return selftest(args[1:])
+    if first == "doctor" and not os.path.exists(first):
+        return sys.exit(0 if sys.modules["torch"].doctor(*args[1:2]) else 1)
     if first.startswith("-") and not os.path.exists(first):
         sys.exit(f"facula: unknown option {first}\n{USAGE}")
     return run_file(first, args[1:])

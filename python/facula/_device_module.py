@@ -81,6 +81,14 @@ def make(kind):
         """
         return _C._device_count(_device(kind))
 
+    def why_not():
+        """Why there is no such device, step by step, and how to mend it; or what stands behind those that there are. print() it.
+
+        >>> print(torch.cuda.why_not().splitlines()[0])
+        cuda: 2 devices
+        """
+        return _C._why_not(_device(kind))
+
     def is_initialized():
         """Whether such a device was used or can be.
 

@@ -206,6 +206,22 @@ def pick_device(require=None, verbose=True):
     return device
 
 
+def doctor(device=None):
+    """doctor(device=None) -> bool
+
+    Prints, for each type of device or for one, what was tried to open it, where that stopped, and how to mend it: True if the device (or any
+    accelerator) is there. In a shell: ``python -m facula doctor``, or ``facula doctor``.
+
+    >>> torch.doctor('cpu')
+    cpu: 1 device
+      ok    the processor is always there
+    True
+    """
+    kinds = ["cuda", "xpu", "mps", "opencl"] if device is None else [_C.device(device).type]
+    print("\n".join(_C._why_not(_C.device(kind)) for kind in kinds), end="")
+    return any(_C._device_is_available(_C.device(kind)) for kind in kinds)
+
+
 def selftest(device=None, op=None, verbose=True):
     """selftest(device=None, op=None, verbose=True) -> bool
 

@@ -150,6 +150,8 @@ bool fai_fail_forked(const char *op);
 bool fai_fail_backend(fai_dev *dev, int code, const char *op, const char *doing); /* FA_ERR_DEVICE with the driver's words */
 
 #define FAI_BACKEND_LEAST offsetof(fa_backend, library) /* where the first version of the contract ends */
+const char *fai_why_none(int type);                 /* why it has no device, in the backend's words; "" */
+const char *fai_sim_mistake(void);                  /* what is wrong with FACULA_SIM; "" */
 
 /* ---- plugin.c ---- */
 /* add: gives a backend's devices their places; returns how many, or 0 and why. */

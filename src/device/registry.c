@@ -244,6 +244,9 @@ fai_dev *fai_dev_find(fa_device device) {
     return index < fa_device_count(device.type) ? by_type[device.type][index] : NULL;
 }
 
+const char *fai_why_none(int type) { return why_none[type]; }
+const char *fai_sim_mistake(void) { return sim_mistake; }
+
 static bool fail_none(int type, const char *op) {
     const bool opencl = type == FA_DEVICE_XPU || type == FA_DEVICE_MPS;
     char why[2048];

@@ -76,9 +76,10 @@ static int open_driver(int *count, char *why, size_t n) {
         fai_cuda_failed(code, "opening the driver");
         if (mark) why[0] = '!';
         snprintf(why + mark, n - mark, "%s", error_text());
+        snprintf(fai_cuda_seen.problem, sizeof fai_cuda_seen.problem, "%.500s", error_text());
         return 0;
     }
-    *count = device_total = found;
+    *count = device_total = fai_cuda_seen.devices = found;
     return 0;
 }
 

@@ -29,6 +29,18 @@ extern fai_cuda_simulator fai_cuda_sim; /* both NULL without the simulator */
 extern fai_nvrtc fai_cuda_nvrtc;
 extern fai_nvml fai_cuda_nvml;
 bool fai_cuda_load_driver(char *why, size_t n);
+const char *fai_cuda_nvrtc_file(void); /* after it was loaded */
+/* What opening found, for why.c. */
+typedef struct fai_cuda_opening {
+    bool found;             /* the driver's library */
+    char error[512];        /* why not */
+    char file[256];
+    int version;            /* as cuDriverGetVersion counts */
+    const char *missing;    /* the first function that it lacks */
+    char problem[512];      /* why it does not start */
+    int devices;
+} fai_cuda_opening;
+extern fai_cuda_opening fai_cuda_seen;
 bool fai_cuda_load_nvrtc(char *why, size_t n); /* again and again if it was not there: the user may install it meanwhile */
 
 bool fai_cuda_load_nvml(char *why, size_t n);

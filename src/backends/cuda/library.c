@@ -124,6 +124,21 @@ void *fai_cuda_open(int library) {
     return found;
 }
 
+static void note_file(void *library, const char *function, char *out, size_t n) {
+    Dl_info info;
+    void *at = dlsym(library, function);
+    snprintf(out, n, "%s", at && dladdr(at, &info) && info.dli_fname ? info.dli_fname : "");
+}
+
+const char *fai_cuda_nvrtc_file(void) {
+    static char file[256];
+    Dl_info info;
+    void *at = NULL;
+    memcpy(&at, &fai_cuda_nvrtc.compile, sizeof at);
+    snprintf(file, sizeof file, "%s", at && dladdr(at, &info) && info.dli_fname ? info.dli_fname : "");
+    return file;
+}
+
 /* ---- the driver ---- */
 
 static bool load_simulator(char *why, size_t n) {
@@ -153,6 +168,10 @@ static bool new_enough(void *library, const char *missing, char *why, size_t n) 
     void *found = dlsym(library, "cuDriverGetVersion");
     memcpy(&ask, &found, sizeof ask);
     if (!ask || ask(&driver_version) != CUDA_SUCCESS) driver_version = 0;
+    fai_cuda_seen.found = true;
+    fai_cuda_seen.version = driver_version;
+    fai_cuda_seen.missing = missing;
+    note_file(library, ask ? "cuDriverGetVersion" : "cuInit", fai_cuda_seen.file, sizeof fai_cuda_seen.file);
     if (driver_version >= FAI_CUDA_OLDEST && !missing) return true;
     if (n > 1) *why++ = '!', n--;
     snprintf(why, n,
@@ -166,10 +185,15 @@ static bool new_enough(void *library, const char *missing, char *why, size_t n) 
 
 bool fai_cuda_load_driver(char *why, size_t n) {
     const char *wanted = getenv("FACULA_SIM");
-    if (wanted && *wanted) return load_simulator(why, n) && new_enough(simulator, NULL, why, n);
+    if (wanted && *wanted) {
+        const bool loaded = load_simulator(why, n);
+        if (!loaded) snprintf(fai_cuda_seen.error, sizeof fai_cuda_seen.error, "%s", why);
+        return loaded && new_enough(simulator, NULL, why, n);
+    }
     void *library = dlopen(files[0].name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        snprintf(why, n, "no NVIDIA driver: %s", dlerror());
+        snprintf(fai_cuda_seen.error, sizeof fai_cuda_seen.error, "%s", dlerror());
+        snprintf(why, n, "no NVIDIA driver: %s", fai_cuda_seen.error);
         return false;
     }
     const char *missing = fai_cuda_resolve(library, driver_symbols, COUNT(driver_symbols), &fai_cuda);
