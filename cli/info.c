@@ -114,6 +114,8 @@ static void print_libraries(void)
     for (int i = 0; fa_library_get(FA_DEVICE_CUDA, i, &library); i++)
         if (library.usable) printf("  %-12s %-12llu in place of own kernels: %s\n", library.name, (unsigned long long)library.version, library.file);
         else printf("  %-12s %-12s %s; own kernels do its work\n", library.name, "not used", library.why);
+    print_library("OpenCL", opens("libOpenCL.so.1") ? "found" : "not found",
+                  "other GPUs as opencl:0, Intel's as xpu:0 (libOpenCL.so.1, and the device's driver)");
     print_library("zlib", zlibVersion(), "compressed .npz and .csv.gz files");
 }
 
