@@ -687,6 +687,21 @@ static void the_report_tells_of_pools(void **state) {
     NUMBER(sum(y), 2 << 20);
 }
 
+static void hidden_waits_are_told(void **state) {
+    (void)state;
+    FA_SCOPE;
+    fa_tensor *x = fa_ones(FA_SHAPE(3), .device = device), *one = fa_sum(x);
+    assert_true(fa_set_sync_debug_mode(FA_SYNC_ERROR) && fa_sync_debug_mode() == FA_SYNC_ERROR);
+    assert_true(fa_item(one) == 0 && fa_failed());
+    EXPECT(FA_ERR_RUNTIME, "called a synchronizing CUDA operation: 'item' waits until cuda:0 has its numbers.");
+    assert_true(fa_synchronize(device)); /* it is asked for */
+    assert_true(fa_set_sync_debug_mode(FA_SYNC_WARN));
+    NUMBER(fa_item(one), 3); /* "called a synchronizing CUDA operation: 'item' waits until cuda:0 has its numbers" */
+    assert_true(fa_set_sync_debug_mode(FA_SYNC_ALLOWED));
+    assert_false(fa_set_sync_debug_mode(3));
+    EXPECT(FA_ERR_RUNTIME, "invalid value of debug_mode, expected one of `default`, `warn`, `error`; in C FA_SYNC_ALLOWED, FA_SYNC_WARN or FA_SYNC_ERROR, and not 3");
+}
+
 typedef struct faulty { training t; fa_graph *g; } faulty;
 static faulty faulty_state;
 static fa_stream faulty_stream;
@@ -750,6 +765,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_launch_fails_at_the_replay, clean),
         cmocka_unit_test_teardown(a_late_failure_names_its_operator, clean),
         cmocka_unit_test_teardown(the_report_tells_of_pools, clean),
+        cmocka_unit_test_teardown(hidden_waits_are_told, clean),
         cmocka_unit_test_teardown(every_allocation_may_fail, clean),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

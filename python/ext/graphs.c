@@ -136,7 +136,16 @@ static PyObject *stream_capturing(PyObject *self, PyObject *args)
     return fa_failed() ? fapy_raise() : PyBool_FromLong(yes);
 }
 
-static PyMethodDef functions[] = {{"_pool_leave", pool_leave, METH_O, NULL}, {"_graph_pool_new", pool_new, METH_NOARGS, NULL},
+static PyObject *sync_mode(PyObject *self, PyObject *args)
+{
+    int mode = -1;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "|i:sync_debug_mode", &mode)) return NULL;
+    if (PyTuple_GET_SIZE(args) && !fa_set_sync_debug_mode(mode)) return fapy_raise();
+    return PyLong_FromLong(fa_sync_debug_mode());
+}
+
+static PyMethodDef functions[] = {{"_sync_debug_mode", sync_mode, METH_VARARGS, NULL}, {"_pool_leave", pool_leave, METH_O, NULL}, {"_graph_pool_new", pool_new, METH_NOARGS, NULL},
     {"_stream_capturing", stream_capturing, METH_VARARGS, NULL}, {0}};
 
 bool fapy_graphs_set_up(PyObject *module)

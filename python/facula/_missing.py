@@ -46,7 +46,7 @@ _TUNED = "Facula chooses its kernels itself; there is nothing to tune by hand."
 _OWN = "It belongs to the insides of PyTorch's own attention, and is not planned: scaled_dot_product_attention has one implementation."
 _SWITCH = "It belongs to PyTorch's insides; what users need of it is there under other names."
 _DEVICES = [
-    (_GRAPHS, """Generator.graphsafe_get_state Generator.graphsafe_set_state cuda.get_sync_debug_mode cuda.set_sync_debug_mode"""),
+    (_GRAPHS, """Generator.graphsafe_get_state Generator.graphsafe_set_state"""),
     ("A driver's own graph is shown for CUDA devices only: torch.cuda.CUDAGraph.raw_cuda_graph_exec().",
      "xpu.XPUGraph.raw_xpu_graph xpu.XPUGraph.raw_xpu_graph_exec xpu.graphs.XPUGraph.raw_xpu_graph xpu.graphs.XPUGraph.raw_xpu_graph_exec"),
     (_STORAGE, " ".join(f"cuda.{t}Storage" for t in "BFloat16 Bool Byte Char ComplexDouble ComplexFloat Double Float Half Int Long Short".split())),

@@ -93,6 +93,7 @@ typedef struct fai_thread {
     bool error_pending;
     bool muted;                         /* warnings go nowhere */
     bool non_blocking;                  /* copies between pinned memory and devices are queued and not waited for */
+    const char *reader;                 /* FAI_READER: who asks for a device's numbers */
     const char *called;                 /* FAI_CALLED: the function whose name errors carry */
     int16_t current_device[16];         /* by type */
     uint8_t stream_of[64];              /* by device: the id of its current stream */
@@ -142,6 +143,17 @@ static inline const char *fai_called_begin(const char *op)
 }
 static inline void fai_called_end(const char *const *was) { fai_tls.called = *was; }
 #define FAI_CALLED(op) __attribute__((cleanup(fai_called_end), unused)) const char *const FA_JOIN(fai_called_, __LINE__) = fai_called_begin(op)
+
+/* FAI_READER("item"); for the rest of the block it is item that waits for a device, and not the function that it reads by: for messages about
+ * waits. An error that a wait finds keeps the name of its operator. The outermost wins. */
+static inline const char *fai_reader_begin(const char *op)
+{
+    const char *was = fai_tls.reader;
+    if (!was) fai_tls.reader = op;
+    return was;
+}
+static inline void fai_reader_end(const char *const *was) { fai_tls.reader = *was; }
+#define FAI_READER(op) __attribute__((cleanup(fai_reader_end), unused)) const char *const FA_JOIN(fai_reader_, __LINE__) = fai_reader_begin(op)
 
 /* ---- threads.c ---- */
 /* body(context, begin, end) over pieces of [0, n), none smaller than grain, on the pool and the calling thread; pieces never

@@ -24,7 +24,8 @@ bool fai_capture_refuse(fai_stream *s, const char *op) {
     char upper[16];
     fa_graph *g = fai_capture_of(s);
     if (FAI_LIKELY(!g)) return true;
-    if (fai_tls.called) op = fai_tls.called;
+    if (fai_tls.reader) op = fai_tls.reader;
+    else if (fai_tls.called) op = fai_tls.called;
     invalidate(g, op);
     return fai_fail(FA_ERR_DEVICE, op,
                     "%s error: operation not permitted when stream is capturing. '%s' needs the numbers of %s or waits for it, but its work is being noted down for a "
@@ -42,8 +43,6 @@ bool fai_capturing(fa_device device) {
     fai_dev *dev = device.type == FA_DEVICE_CPU ? NULL : fai_dev_find(device);
     return dev && FAI_UNLIKELY(atomic_load_explicit(&dev->pools_in_use, memory_order_relaxed)) && fai_capture_of(fai_stream_now(dev));
 }
-
-bool fai_capture_allows(fa_device device, const char *op) { return !fai_capturing(device) || fai_capture_refuse(fai_stream_now(fai_dev_find(device)), op); }
 
 bool fa_is_capturing(fa_device device) { return fai_capturing(device); }
 

@@ -91,7 +91,6 @@ bool fai_device_has_library(fa_device device, int kernel); /* a library may do t
 
 /* ---- graphs, for rooms above (capture.c). Everything about a device here means the thread's current stream there. ---- */
 bool fai_capturing(fa_device device);     /* work goes into a graph and is done later, again and again */
-bool fai_capture_allows(fa_device device, const char *op); /* what needs the device's numbers: false and an error while capturing */
 /* For the rest of the block work is done at once all the same, and memory is nobody's pool's: what a graph needs to be there once. */
 typedef struct fai_pause { void *stream; } fai_pause;
 fai_pause fai_capture_pause(fa_device device);

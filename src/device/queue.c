@@ -444,6 +444,32 @@ static bool may_copy_from(fai_stream *s, const char *op) {
                     "nothing now");
 }
 
+static atomic_int sync_debug_mode;
+
+bool fa_set_sync_debug_mode(int mode) {
+    if (mode < FA_SYNC_ALLOWED || mode > FA_SYNC_ERROR)
+        return fai_fail(FA_ERR_RUNTIME, "set_sync_debug_mode", "invalid value of debug_mode, expected one of `default`, `warn`, `error`; in C FA_SYNC_ALLOWED, FA_SYNC_WARN or FA_SYNC_ERROR, and not %d", mode);
+    atomic_store(&sync_debug_mode, mode);
+    return true;
+}
+
+int fa_sync_debug_mode(void) { return atomic_load(&sync_debug_mode); }
+
+/* Of a wait that nobody asked for. */
+static bool may_wait(const fai_stream *s, const char *op) {
+    const int mode = atomic_load_explicit(&sync_debug_mode, memory_order_relaxed);
+    char site[160] = "", upper[16];
+    if (FAI_LIKELY(mode == FA_SYNC_ALLOWED)) return true;
+    const char *name = fai_tls.reader ? fai_tls.reader : fai_tls.called ? fai_tls.called : op;
+    fai_type_upper(upper, s->dev->name.type);
+    if (fai_other_face.site) fai_site_text(fai_other_face.site(), site, sizeof site);
+    if (mode == FA_SYNC_ERROR)
+        return fai_fail(FA_ERR_RUNTIME, name, "called a synchronizing %s operation: '%s'%s waits until %s has its numbers. fa_set_sync_debug_mode(FA_SYNC_ALLOWED) allows it", upper, name, site,
+                        fa_device_text(s->dev->name));
+    fai_warn(name, "called a synchronizing %s operation: '%s'%s waits until %s has its numbers", upper, name, site, fa_device_text(s->dev->name));
+    return true;
+}
+
 bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t bytes, const char *op) {
     if (!in_range(to, offset, bytes, op)) return false;
     if (bytes == 0) return true;
@@ -451,7 +477,7 @@ bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t 
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
     fai_stream *s = fai_stream_now(dev);
-    if (!may_copy_from(s, op)) return false;
+    if (!may_copy_from(s, op) || (bytes > STAGE_MOST && !may_wait(s, op))) return false;
     count(&dev->count.to_device);
     void *state = fai_stream_lock(s);
     bool fine = bytes <= STAGE_MOST
@@ -472,7 +498,7 @@ bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes,
     fai_dev *dev = fai_dev_get(from->device, op);
     if (!dev) return false;
     fai_stream *s = fai_stream_now(dev);
-    if (!fai_capture_refuse(s, op)) return false;
+    if (!fai_capture_refuse(s, op) || !may_wait(s, op)) return false;
     count(&dev->count.to_host);
     void *state = fai_stream_lock(s);
     bool fine = fai_is_known(dev, from, op) && copy_and_wait(s, FA_COPY_TO_HOST, from->address + offset, host, bytes, op);

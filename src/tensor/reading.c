@@ -71,7 +71,7 @@ static bool read_one(const char *op, fa_tensor *t, void *value, fa_dtype as) {
         return fai_fail(FA_ERR_RUNTIME, op,
                         "a Tensor with %lld elements cannot be converted to Scalar; fa_to_data reads more than one",
                         (long long)t->numel);
-    if (!fai_on_cpu(t) && !fai_capture_allows(t->device, op)) return false;
+    FAI_READER(op);
     return fa_to_data(t, value, as);
 }
 

@@ -243,6 +243,23 @@ class Graphs(unittest.TestCase):
         g.replay()
         self.assertEqual(x.tolist(), [1, 1])
 
+    def test_hidden_waits(self):
+        x = torch.ones(3, device="cuda")
+        self.addCleanup(torch.cuda.set_sync_debug_mode, "default")
+        torch.cuda.set_sync_debug_mode("error")
+        self.assertEqual(torch.cuda.get_sync_debug_mode(), 2)
+        for call, name in ((lambda: x.sum().item(), "item"), (lambda: x.nonzero(), "nonzero"), (lambda: x.cpu(), "to")):
+            with self.assertRaisesRegex(RuntimeError, f"called a synchronizing CUDA operation: '{name}.*test_graphs.py:\\d+ waits"):
+                call()
+        (x + 1).mul_(2)
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode(1)
+        with self.assertWarnsRegex(UserWarning, "called a synchronizing CUDA operation: 'item'"):
+            self.assertEqual(x.sum().item(), 3)
+        for wrong in ("loud", 7):
+            with self.assertRaisesRegex(RuntimeError, "invalid value of debug_mode, expected one of `default`, `warn`, `error`"):
+                torch.cuda.set_sync_debug_mode(wrong)
+
     def test_without_a_device(self):
         code = "import facula as t\nprint(t.cuda.is_current_stream_capturing())\ntry: t.cuda.CUDAGraph()\nexcept RuntimeError as e: print(e)"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("FACULA_")}

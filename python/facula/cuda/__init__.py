@@ -118,6 +118,35 @@ def libraries():
     return _C._libraries(_C.device("cuda"))
 
 
+def set_sync_debug_mode(debug_mode):
+    """What comes of waits that nobody asked for, as item() makes them: "default" (0) nothing, "warn" (1) a warning, "error" (2) a RuntimeError.
+    Both name the operation and the line.
+
+    >>> torch.cuda.set_sync_debug_mode("error")
+    >>> try:
+    ...     torch.ones(1, device="cuda").item()
+    ... except RuntimeError as error:
+    ...     print(str(error)[:40])
+    called a synchronizing CUDA operation: '
+    >>> torch.cuda.set_sync_debug_mode("default")
+    """
+    init()
+    names = {"default": 0, "warn": 1, "error": 2}
+    if isinstance(debug_mode, str) and debug_mode not in names:
+        raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+    _C._sync_debug_mode(names.get(debug_mode, debug_mode))
+
+
+def get_sync_debug_mode():
+    """What comes of waits that nobody asked for: 0, 1 or 2.
+
+    >>> torch.cuda.get_sync_debug_mode()
+    0
+    """
+    init()
+    return _C._sync_debug_mode()
+
+
 def get_device_module():
     """The module torch.cuda itself.
 
