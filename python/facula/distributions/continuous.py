@@ -2,6 +2,7 @@
 import math
 
 from .. import _C
+from .._types import finfo
 from .base import Distribution, Size, broadcast
 
 
@@ -108,3 +109,109 @@ class Uniform(Distribution):
 
     def entropy(self):
         return _C.log(self.high - self.low)
+
+
+class Laplace(Distribution):
+    """Laplace(loc, scale, validate_args=None)
+
+    The distribution whose density falls off as exp(-|x - loc| / scale) on both sides.
+
+        >>> torch.distributions.Laplace(0.0, 1.0).log_prob(torch.tensor(1.0))
+        tensor(-1.6931)
+    """
+    has_rsample = True
+
+    def __init__(self, loc, scale, validate_args=None):
+        self.loc, self.scale = broadcast(loc, scale)
+        super().__init__(self.loc.size(), validate_args=validate_args)
+        self._check_parameter("loc", self.loc, self.loc == self.loc, "Real()")
+        self._check_parameter("scale", self.scale, self.scale > 0, "GreaterThan(lower_bound=0.0)")
+
+    def _shown(self):
+        return ("loc", "scale")
+
+    @property
+    def mean(self):
+        return self.loc
+
+    mode = mean
+
+    @property
+    def variance(self):
+        return 2 * self.scale.pow(2)
+
+    def expand(self, batch_shape):
+        return Laplace(self.loc.expand(batch_shape), self.scale.expand(batch_shape), validate_args=False)
+
+    def rsample(self, sample_shape=Size()):
+        u = _C.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
+        u.uniform_(finfo(u.dtype).eps - 1, 1)
+        return self.loc - self.scale * u.sign() * _C.log1p(-u.abs())
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._check_shape(value)
+            self._check_value(value, value == value, "Real()")
+        return -_C.log(2 * self.scale) - _C.abs(value - self.loc) / self.scale
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._check_shape(value)
+        return 0.5 - 0.5 * (value - self.loc).sign() * _C.expm1(-(value - self.loc).abs() / self.scale)
+
+    def entropy(self):
+        return 1 + _C.log(2 * self.scale)
+
+
+class Exponential(Distribution):
+    """Exponential(rate, validate_args=None)
+
+    The times between events that happen rate times in a unit of time.
+
+        >>> torch.distributions.Exponential(2.0).log_prob(torch.tensor(1.0))
+        tensor(-1.3069)
+    """
+    has_rsample = True
+
+    def __init__(self, rate, validate_args=None):
+        self.rate, = broadcast(rate)
+        super().__init__(self.rate.size(), validate_args=validate_args)
+        self._check_parameter("rate", self.rate, self.rate > 0, "GreaterThan(lower_bound=0.0)")
+
+    def _shown(self):
+        return ("rate",)
+
+    @property
+    def mean(self):
+        return self.rate.reciprocal()
+
+    stddev = mean
+
+    @property
+    def mode(self):
+        return _C.zeros_like(self.rate)
+
+    @property
+    def variance(self):
+        return self.rate.pow(-2)
+
+    def expand(self, batch_shape):
+        return Exponential(self.rate.expand(batch_shape), validate_args=False)
+
+    def rsample(self, sample_shape=Size()):
+        drawn = _C.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device)
+        return drawn.exponential_() / self.rate
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._check_shape(value)
+            self._check_value(value, value >= 0, "GreaterThanEq(lower_bound=0.0)")
+        return self.rate.log() - self.rate * value
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._check_shape(value)
+        return 1 - _C.exp(-self.rate * value)
+
+    def entropy(self):
+        return 1.0 - _C.log(self.rate)
