@@ -8,7 +8,12 @@
 #include <time.h>
 
 enum { ROUNDS = 200, STEPS = 20 };
-typedef struct training { fa_module *net; fa_optimizer *opt; fa_tensor *x, *y; fa_graph *graph; } training;
+typedef struct training {
+    fa_module *net;
+    fa_optimizer *opt;
+    fa_tensor *x, *y;
+    fa_graph *graph;
+} training;
 
 static double now(void) {
     struct timespec t;

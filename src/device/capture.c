@@ -24,12 +24,16 @@ bool fai_capture_refuse(fai_stream *s, const char *op) {
     char upper[16];
     fa_graph *g = fai_capture_of(s);
     if (FAI_LIKELY(!g)) return true;
-    if (fai_tls.reader) op = fai_tls.reader;
-    else if (fai_tls.called) op = fai_tls.called;
+    if (fai_tls.reader)
+        op = fai_tls.reader;
+    else if (fai_tls.called)
+        op = fai_tls.called;
     invalidate(g, op);
     return fai_fail(FA_ERR_DEVICE, op,
-                    "%s error: operation not permitted when stream is capturing. '%s' needs the numbers of %s or waits for it, but its work is being noted down for a "
-                    "graph and not done: there are no numbers yet. Do it before the capture or after a replay; what the graph shall work on is written into a tensor "
+                    "%s error: operation not permitted when stream is capturing. '%s' needs the numbers of %s or waits for it, "
+                    "but its work is being noted down for a "
+                    "graph and not done: there are no numbers yet. Do it before the capture or after a replay; what the graph "
+                    "shall work on is written into a tensor "
                     "that was there before the capture. This capture is worth nothing now",
                     upper_of(s->dev, upper), op, fa_device_text(s->dev->name));
 }
@@ -41,7 +45,8 @@ static bool fail_memory(fa_graph *g, const char *op, size_t bytes) {
 
 bool fai_capturing(fa_device device) {
     fai_dev *dev = device.type == FA_DEVICE_CPU ? NULL : fai_dev_find(device);
-    return dev && FAI_UNLIKELY(atomic_load_explicit(&dev->pools_in_use, memory_order_relaxed)) && fai_capture_of(fai_stream_now(dev));
+    return dev && FAI_UNLIKELY(atomic_load_explicit(&dev->pools_in_use, memory_order_relaxed)) &&
+           fai_capture_of(fai_stream_now(dev));
 }
 
 bool fa_is_capturing(fa_device device) { return fai_capturing(device); }
@@ -94,8 +99,10 @@ static bool keep(fa_graph *g, fai_buffer *b, fai_access access, const char *op) 
     if (g->nkept * 2 >= g->kept_room && !grow_kept(g, op)) return false;
     fai_kept *k = find_kept(g->kept, g->kept_room, b);
     if (!k->buffer) k->buffer = fai_buffer_ref(b), g->nkept++;
-    if (access == FAI_READS) k->reads |= !k->whole;
-    else k->writes = true;
+    if (access == FAI_READS)
+        k->reads |= !k->whole;
+    else
+        k->writes = true;
     if (access == FAI_WRITES_ALL) k->whole |= !k->reads;
     return true;
 }
@@ -153,13 +160,14 @@ static bool keep_operands(fa_graph *g, const char *kernel, const fa_plan *plan, 
     for (int i = 0; i < 8; i++)
         if (buffers[i] && !plan->view[i].writes && !keep(g, buffers[i], FAI_READS, op)) return false;
     for (int i = 0; i < 8; i++)
-        if (buffers[i] && plan->view[i].writes && !keep(g, buffers[i], fai_launch_covers(kernel, &plan->view[i], buffers[i]) ? FAI_WRITES_ALL : FAI_WRITES, op))
+        if (buffers[i] && plan->view[i].writes &&
+            !keep(g, buffers[i], fai_launch_covers(kernel, &plan->view[i], buffers[i]) ? FAI_WRITES_ALL : FAI_WRITES, op))
             return false;
     return true;
 }
 
-int fai_capture_launch(fa_graph *g, fai_stream *s, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
-                       const fa_address pointers[8]) {
+int fai_capture_launch(fa_graph *g, fai_stream *s, const char *op, const fai_work *work, const fa_plan *plan,
+                       fai_buffer *const buffers[8], const fa_address pointers[8]) {
     pthread_mutex_lock(&g->lock);
     fai_step *step = new_step(g, FAI_STEP_LAUNCH, sizeof *plan, op);
     if (step && !keep_operands(g, work->kernel, plan, buffers, op)) {
@@ -189,8 +197,10 @@ static bool add_copy(fa_graph *g, fai_stream *s, fa_copy_kind kind, fai_buffer *
     step->copy = kind;
     step->bytes = bytes;
     step->address[0] = kind == FA_COPY_TO_HOST ? from->address + from_offset : to->address + to_offset;
-    if (kind == FA_COPY_WITHIN) step->address[1] = from->address + from_offset;
-    else step->host = (char *)(uintptr_t)host->address + (kind == FA_COPY_TO_HOST ? to_offset : from_offset);
+    if (kind == FA_COPY_WITHIN)
+        step->address[1] = from->address + from_offset;
+    else
+        step->host = (char *)(uintptr_t)host->address + (kind == FA_COPY_TO_HOST ? to_offset : from_offset);
     add_step(g, s, step);
     g->copies++;
     return true;
@@ -238,8 +248,10 @@ static fai_buffer *new_words(fa_graph *g, size_t bytes, const char *op) {
 fai_buffer *fai_capture_status(fa_graph *g, const char *op) {
     const bool first = !g->status;
     if (first) g->status = new_words(g, 4 * sizeof(int64_t), op);
-    if (first) g->status_op = op;
-    else if (g->status_op && strcmp(g->status_op, op) != 0) g->status_op = NULL;
+    if (first)
+        g->status_op = op;
+    else if (g->status_op && strcmp(g->status_op, op) != 0)
+        g->status_op = NULL;
     return g->status;
 }
 
@@ -299,12 +311,14 @@ static bool join(fai_stream *later, fa_graph *g, const char *op) {
     char upper[16];
     if (later->dev != g->dev)
         return fai_fail(FA_ERR_DEVICE, op,
-                        "%s error: operation not permitted when stream is capturing. A stream of another device can't take part: a graph is of one device. This capture "
+                        "%s error: operation not permitted when stream is capturing. A stream of another device can't take part: "
+                        "a graph is of one device. This capture "
                         "is worth nothing now",
                         ended(g, op, upper));
     if (later->id == 0)
         return fai_fail(FA_ERR_DEVICE, op,
-                        "%s error: operation would make the legacy stream depend on a capturing blocking stream. The default stream can't wait for work that is only "
+                        "%s error: operation would make the legacy stream depend on a capturing blocking stream. The default "
+                        "stream can't wait for work that is only "
                         "noted down: let it wait after the capture. This one is worth nothing now",
                         ended(g, op, upper));
     later->captured = 0;
@@ -319,7 +333,8 @@ static bool take_in(fai_stream *later, fai_stream *earlier, fa_graph *g, uint64_
     fa_graph *its = fai_capture_of(later);
     if (its && its != g)
         return fai_fail(FA_ERR_DEVICE, op,
-                        "%s error: operation would result in a merge of separate capture sequences. Two captures can't wait for each other: end the one before the other "
+                        "%s error: operation would result in a merge of separate capture sequences. Two captures can't wait for "
+                        "each other: end the one before the other "
                         "needs it. This capture is worth nothing now",
                         ended(its, op, upper));
     if (!its && !join(later, g, op)) return false;
@@ -333,7 +348,8 @@ bool fai_capture_order(fai_stream *later, fai_stream *earlier, const char *op) {
     fa_graph *g = fai_capture_of(earlier);
     if (g) return take_in(later, earlier, g, earlier->captured, op);
     return fai_fail(FA_ERR_DEVICE, op,
-                    "%s error: dependency created on uncaptured work in another stream. A captured stream can only wait for what is captured: let it wait for the other "
+                    "%s error: dependency created on uncaptured work in another stream. A captured stream can only wait for what "
+                    "is captured: let it wait for the other "
                     "stream before the capture begins. This capture is worth nothing now",
                     ended(fai_capture_of(later), op, upper));
 }
@@ -350,7 +366,8 @@ bool fai_capture_await(fai_stream *s, fai_stream *marked, uint64_t graph, uint64
     if (!graph) return fai_capture_order(s, marked, op);
     if (own) invalidate(own, op);
     return fai_fail(FA_ERR_DEVICE, op,
-                    "%s error: operation not permitted on an event last recorded in a capturing stream. That capture has ended, and the event was noted down in it and "
+                    "%s error: operation not permitted on an event last recorded in a capturing stream. That capture has ended, "
+                    "and the event was noted down in it and "
                     "never recorded. Record it again",
                     upper_of(s->dev, upper));
 }

@@ -28,7 +28,8 @@ static void free_kept(fa_graph *g, bool driver) {
     for (size_t i = 0; i < g->kept_room; i++) {
         fai_buffer *b = g->kept[i].buffer;
         if (!b) continue;
-        if (driver && g->replays && b->context && !b->release && b->device.type != FA_DEVICE_CPU) fai_block_used_by(g->dev, b->context, g->last);
+        if (driver && g->replays && b->context && !b->release && b->device.type != FA_DEVICE_CPU)
+            fai_block_used_by(g->dev, b->context, g->last);
         fai_buffer_unref(b);
     }
     fai_free(FAI_TAG_GRAPH, g->kept, g->kept_room * sizeof *g->kept);
@@ -102,16 +103,19 @@ static bool check(const fa_graph *g, const char *op) {
 static bool may_begin(fa_graph *g, fa_stream stream) {
     if (stream.device.type == FA_DEVICE_CPU)
         return fai_fail(FA_ERR_VALUE, "graph_begin",
-                        "Expected a stream of an accelerator, but got the CPU's: its work is done when a call returns, so there is nothing to note down. Run the "
+                        "Expected a stream of an accelerator, but got the CPU's: its work is done when a call returns, so there "
+                        "is nothing to note down. Run the "
                         "function itself there, or take a simulated device: FACULA_SIM=cuda:1 in the environment");
     if (g->state != FAI_GRAPH_EMPTY)
         return fai_fail(FA_ERR_RUNTIME, "graph_begin",
-                        "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance. fa_graph_reset empties this one");
+                        "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance. "
+                        "fa_graph_reset empties this one");
     fai_stream *s = fai_stream_find(stream, "graph_begin");
     if (!s) return false;
     if (s->id == 0)
         return fai_fail(FA_ERR_RUNTIME, "graph_begin",
-                        "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on the default stream.) Make "
+                        "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
+                        "on the default stream.) Make "
                         "one: fa_stream_new(device, 0)");
     return fai_capture_refuse(s, "graph_begin") && fai_capture_refuse(fai_stream_now(s->dev), "graph_begin");
 }
@@ -146,13 +150,16 @@ static int give(const fai_dev *dev, fa_stream_handle stream, const fai_step *ste
     const fa_backend *b = dev->backend;
     switch (step->kind) {
     case FAI_STEP_LAUNCH: return fai_queue_give(dev, stream, &step->work, step->plan, step->address);
-    case FAI_STEP_COPY: return b->copy(dev->ordinal, stream, step->copy, step->address[0], step->host, step->address[1], step->bytes);
+    case FAI_STEP_COPY:
+        return b->copy(dev->ordinal, stream, step->copy, step->address[0], step->host, step->address[1], step->bytes);
     case FAI_STEP_FILL: return b->fill(dev->ordinal, stream, step->address[0], step->byte, step->bytes);
     }
     return FA_BACKEND_FAILED;
 }
 
-static bool fail_making(fa_graph *g, int code) { return fai_fail_backend(g->dev, code, "graph_end", "making a graph of what was captured"); }
+static bool fail_making(fa_graph *g, int code) {
+    return fai_fail_backend(g->dev, code, "graph_end", "making a graph of what was captured");
+}
 
 /* FACULA_GRAPHS=list: the library replays the list itself. */
 static bool wants_list(void) {
@@ -184,10 +191,14 @@ static bool is_whole(fa_graph *g, bool joined) {
     fai_type_upper(upper, g->dev->name.type);
     if (fa_failed()) return false;
     if (g->invalid)
-        return fai_fail(FA_ERR_DEVICE, "graph_end", "%s error: operation failed due to a previous error during capture. It was '%s' that could not be noted down", upper, g->why);
+        return fai_fail(
+            FA_ERR_DEVICE, "graph_end",
+            "%s error: operation failed due to a previous error during capture. It was '%s' that could not be noted down", upper,
+            g->why);
     if (!joined)
         return fai_fail(FA_ERR_DEVICE, "graph_end",
-                        "%s error: capturing stream has unjoined work. Another stream took part, and the captured one has not waited for all of its work: "
+                        "%s error: capturing stream has unjoined work. Another stream took part, and the captured one has not "
+                        "waited for all of its work: "
                         "fa_stream_wait_stream(captured, other) before the end",
                         upper);
     return true;
@@ -196,11 +207,14 @@ static bool is_whole(fa_graph *g, bool joined) {
 bool fa_graph_end(fa_graph *g) {
     if (!check(g, "graph_end")) return false;
     if (g->state != FAI_GRAPH_CAPTURING)
-        return fai_fail(FA_ERR_RUNTIME, "graph_end", "The current stream is not currently capturing. A capture begins with fa_graph_begin");
+        return fai_fail(FA_ERR_RUNTIME, "graph_end",
+                        "The current stream is not currently capturing. A capture begins with fa_graph_begin");
     const bool same = g->thread == &fai_tls && fai_stream_now(g->dev) == g->origin;
     const bool joined = leave_capture(g);
     bool fine = is_whole(g, joined);
-    if (fine && !same) fine = fai_fail(FA_ERR_RUNTIME, "graph_end", "Capture must end on the same stream it began on. It has ended, and is worth nothing");
+    if (fine && !same)
+        fine = fai_fail(FA_ERR_RUNTIME, "graph_end",
+                        "Capture must end on the same stream it began on. It has ended, and is worth nothing");
     if (fine && make_exec(g)) {
         g->state = FAI_GRAPH_READY;
         return true;
@@ -222,15 +236,22 @@ static bool fail_step(fa_graph *g, int code, const fai_step *step, uint64_t numb
     char doing[240];
     const uint64_t all = g->launches + g->copies + g->fills;
     if (step)
-        snprintf(doing, sizeof doing, "replaying a graph: step %llu of %llu, '%s' (%s); the steps before it were given to the device", (unsigned long long)number,
-                 (unsigned long long)all, step->op, step->kind == FAI_STEP_LAUNCH ? step->work.kernel : step->kind == FAI_STEP_COPY ? "a copy" : "a fill");
-    else snprintf(doing, sizeof doing, "replaying a graph of %llu steps; nothing of it has run", (unsigned long long)all);
+        snprintf(doing, sizeof doing,
+                 "replaying a graph: step %llu of %llu, '%s' (%s); the steps before it were given to the device",
+                 (unsigned long long)number, (unsigned long long)all, step->op,
+                 step->kind == FAI_STEP_LAUNCH ? step->work.kernel
+                 : step->kind == FAI_STEP_COPY ? "a copy"
+                                               : "a fill");
+    else
+        snprintf(doing, sizeof doing, "replaying a graph of %llu steps; nothing of it has run", (unsigned long long)all);
     return fai_fail_backend(g->dev, code, step ? step->op : "graph_replay", doing);
 }
 
 static void count_step(fai_stream *s, const fai_step *step, int code) {
-    if (step->kind == FAI_STEP_LAUNCH) fai_queue_count_launch(s, step->op, &step->work, code);
-    else if (!code) s->place++;
+    if (step->kind == FAI_STEP_LAUNCH)
+        fai_queue_count_launch(s, step->op, &step->work, code);
+    else if (!code)
+        s->place++;
 }
 
 /* With the stream's lock held. */
@@ -272,12 +293,15 @@ static bool carry_status(fa_graph *g, fai_stream *s, bool there) {
 static void note_written(fa_graph *g, fai_stream *s) {
     uint64_t bad = 0;
     for (size_t i = 0; i < g->kept_room && !bad; i++)
-        if (g->kept[i].reads && g->kept[i].buffer->device.type != FA_DEVICE_CPU) bad = fai_spoiled_at(g->dev, g->kept[i].buffer, NULL);
+        if (g->kept[i].reads && g->kept[i].buffer->device.type != FA_DEVICE_CPU)
+            bad = fai_spoiled_at(g->dev, g->kept[i].buffer, NULL);
     for (size_t i = 0; i < g->kept_room; i++) {
         fai_buffer *b = g->kept[i].buffer;
         if (!b || !g->kept[i].writes || b->device.type == FA_DEVICE_CPU) continue;
-        if (bad) b->written = bad;
-        else fai_wrote(s, b, g->kept[i].whole);
+        if (bad)
+            b->written = bad;
+        else
+            fai_wrote(s, b, g->kept[i].whole);
     }
     atomic_store(&g->heap->written, bad ? bad : fai_place_base(s) | s->place);
 }
@@ -308,7 +332,9 @@ static bool replay(fa_graph *g, fai_stream *s) {
 bool fa_graph_replay(fa_graph *g) {
     if (!check(g, "graph_replay") || fai_refuse_pending("graph_replay")) return false;
     if (g->state != FAI_GRAPH_READY)
-        return fai_fail(FA_ERR_RUNTIME, "graph_replay", "Called CUDAGraph::replay without a preceding successful capture. One is made between fa_graph_begin and fa_graph_end");
+        return fai_fail(FA_ERR_RUNTIME, "graph_replay",
+                        "Called CUDAGraph::replay without a preceding successful capture. One is made between fa_graph_begin and "
+                        "fa_graph_end");
     if (!fai_dev_get(g->dev->name, "graph_replay")) return false;
     fai_stream *s = fai_stream_now(g->dev);
     if (!fai_capture_refuse(s, "graph_replay") || !fai_stream_order(s, g->last, "graph_replay")) return false;
@@ -322,7 +348,9 @@ bool fa_graph_replay(fa_graph *g) {
 uint64_t fa_graph_pool(const fa_graph *g) {
     if (!check(g, "graph_pool")) return 0;
     if (g->pool) return g->pool->id;
-    fai_fail(FA_ERR_RUNTIME, "graph_pool", "Called CUDAGraph::pool() without a preceding successful capture. A pool beforehand is named by fa_graph_pool_new()");
+    fai_fail(
+        FA_ERR_RUNTIME, "graph_pool",
+        "Called CUDAGraph::pool() without a preceding successful capture. A pool beforehand is named by fa_graph_pool_new()");
     return 0;
 }
 
@@ -340,8 +368,15 @@ fa_graph_facts fa_graph_get_facts(const fa_graph *g) {
 
 static void write_step(FILE *file, const fai_step *step, uint64_t number) {
     fprintf(file, "  step%llu [label=\"%llu: %s", (unsigned long long)number, (unsigned long long)number, step->op);
-    if (step->kind == FAI_STEP_LAUNCH) fprintf(file, "\\n%s, %lld groups of %d", step->work.kernel, (long long)step->plan->groups, step->work.group_size);
-    else fprintf(file, "\\n%s of %zu bytes", step->kind == FAI_STEP_FILL ? "fill" : step->copy == FA_COPY_WITHIN ? "copy" : step->copy == FA_COPY_TO_HOST ? "copy to the host" : "copy from the host", step->bytes);
+    if (step->kind == FAI_STEP_LAUNCH)
+        fprintf(file, "\\n%s, %lld groups of %d", step->work.kernel, (long long)step->plan->groups, step->work.group_size);
+    else
+        fprintf(file, "\\n%s of %zu bytes",
+                step->kind == FAI_STEP_FILL     ? "fill"
+                : step->copy == FA_COPY_WITHIN  ? "copy"
+                : step->copy == FA_COPY_TO_HOST ? "copy to the host"
+                                                : "copy from the host",
+                step->bytes);
     fprintf(file, "\"];\n");
     if (number > 1) fprintf(file, "  step%llu -> step%llu;\n", (unsigned long long)number - 1, (unsigned long long)number);
 }

@@ -88,7 +88,9 @@ __attribute__((constructor)) static void set_up(void) { fai_set_destructor(FAI_M
 fa_mempool *fa_mempool_new(fa_device device) {
     if (!fai_device_resolve(&device, "mempool")) return NULL;
     if (device.type == FA_DEVICE_CPU)
-        return fai_fail(FA_ERR_VALUE, "mempool", "Expected an accelerator, but got: cpu. Pools keep memory of a device apart; the CPU's memory is the system's");
+        return fai_fail(
+            FA_ERR_VALUE, "mempool",
+            "Expected an accelerator, but got: cpu. Pools keep memory of a device apart; the CPU's memory is the system's");
     fa_mempool *p = fai_calloc(FAI_TAG_OBJECT, sizeof *p);
     if (!p) return fai_fail_memory("mempool", sizeof *p);
     fai_object_init(p, FAI_MEMPOOL);

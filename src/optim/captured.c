@@ -22,7 +22,8 @@ static bool before(void *context) {
     const fai_trained *first = &g->trained[c->member[0]];
     c->optimizer->rule->numbers(c->row, g->option, fai_updates[c->row].nstate ? first->steps : 0, first->kept, f);
     for (int i = 0; i < NUMBERS; i++) rounded[i] = (float)f[i];
-    return fai_copy_to_device(c->numbers, 0, c->is_double ? (const void *)f : rounded, c->is_double ? sizeof f : sizeof rounded, "graph_replay");
+    return fai_copy_to_device(c->numbers, 0, c->is_double ? (const void *)f : rounded, c->is_double ? sizeof f : sizeof rounded,
+                              "graph_replay");
 }
 
 static void after(void *context, bool started) {
@@ -57,4 +58,6 @@ fa_tensor *fai_captured_numbers(fa_optimizer *o, int group, int row, const fai_b
     return fai_graph_feed(b->device, &(fai_feed){before, after, drop, c}, "step") ? numbers : NULL;
 }
 
-bool fai_captured_hold(const fai_batch *b, const fa_tensor *t, bool writes) { return fai_graph_hold(b->device, t->buffer, writes, "step"); }
+bool fai_captured_hold(const fai_batch *b, const fa_tensor *t, bool writes) {
+    return fai_graph_hold(b->device, t->buffer, writes, "step");
+}

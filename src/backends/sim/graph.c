@@ -40,9 +40,11 @@ void sim_capture(CUstream stream, sim_op *op) {
 SIM_API CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
     CUresult bad = sim_enter_stream(&stream);
     if (bad) return bad;
-    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) return sim_leave(sim_fail(CUDA_ERROR_NOT_SUPPORTED, "the simulator captures in the relaxed mode only"));
+    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+        return sim_leave(sim_fail(CUDA_ERROR_NOT_SUPPORTED, "the simulator captures in the relaxed mode only"));
     if (!stream->next) return sim_leave(sim_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the NULL stream can't be captured"));
-    if (stream->capture) return sim_leave(sim_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is being captured already"));
+    if (stream->capture)
+        return sim_leave(sim_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is being captured already"));
     struct CUgraph_st *g = calloc(1, sizeof *g);
     if (!g) return sim_leave(sim_fail(CUDA_ERROR_OUT_OF_MEMORY, "the host has no memory for a graph"));
     g->device = stream->device;
@@ -61,7 +63,8 @@ SIM_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
     stream->capture = NULL;
     if (g->invalid) {
         drop(g);
-        return sim_leave(sim_fail(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "something was put into the stream that can't be captured"));
+        return sim_leave(
+            sim_fail(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "something was put into the stream that can't be captured"));
     }
     *graph = g;
     return sim_leave(CUDA_SUCCESS);
@@ -108,7 +111,8 @@ SIM_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     int number;
     CUresult bad = sim_enter_stream(&stream);
     if (bad) return bad;
-    if (stream->device != g->device) bad = sim_fail(CUDA_ERROR_INVALID_HANDLE, "the graph belongs to device %d", g->device->ordinal);
+    if (stream->device != g->device)
+        bad = sim_fail(CUDA_ERROR_INVALID_HANDLE, "the graph belongs to device %d", g->device->ordinal);
     if (!bad) bad = sim_maybe_lost();
     if (!bad && sim_fault_now(SIM_FAULT_LAUNCH, &number))
         bad = sim_fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "a graph: injected fault launch:%d", number);
