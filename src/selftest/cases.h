@@ -240,6 +240,9 @@ CASE(avg_pool2d, fa_avg_pool2d(a, FA_DIMS(2, 2)), "2x2x4x4")
 CASE(avg_pool2d, fa_avg_pool2d(a, FA_DIMS(3, 2), .stride = FA_DIMS(1, 2), .padding = FA_DIMS(1, 1)), "1x2x4x4")
 CASE(avg_pool2d, fa_avg_pool2d(a, FA_DIMS(2, 3), .padding = FA_DIMS(1, 1), .ceil_mode = true, .count_include_pad = false),
      "2x5x5")
+CASE(grid_sample, fa_grid_sample(a, b), "1x2x4x3 1x3x2x2:-1.2:1.2")
+CASE(grid_sample, fa_grid_sample(a, b, .padding_mode = "border", .align_corners = true), "1x2x4x3 1x3x2x2:-1.2:1.2")
+CASE(affine_grid, fa_affine_grid(a, FA_SHAPE(2, 1, 3, 4)), "2x2x3")
 CASE(avg_pool2d_backward, fa_avg_pool2d_backward(a, FA_SHAPE(1, 4, 4), FA_DIMS(2, 2), FA_DIMS(2, 2), FA_DIMS(0, 0), false, true),
      "1x2x2")
 
