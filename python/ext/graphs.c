@@ -108,8 +108,16 @@ static PyObject *pool_facts(PyObject *self, PyObject *unused)
     return Py_BuildValue("KK", (unsigned long long)fa_mempool_id(p), (unsigned long long)fa_mempool_reserved(p));
 }
 
-/* What was the thread's pool before, for _pool_leave. */
-static PyObject *pool_enter(PyObject *self, PyObject *unused) { (void)unused; return PyLong_FromVoidPtr(fa_mempool_enter(((pool *)self)->pool)); }
+#define POOL_BEFORE "facula.pool_before"
+/* What was the thread's pool before, for _pool_leave; None: no pool. */
+static PyObject *pool_enter(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    void *before = fa_mempool_enter(((pool *)self)->pool);
+    if (before) return PyCapsule_New(before, POOL_BEFORE, NULL);
+    if (fa_failed()) return fapy_raise();
+    Py_RETURN_NONE;
+}
 
 static PyMethodDef pool_methods[] = {{"facts", pool_facts, METH_NOARGS, NULL}, {"enter", pool_enter, METH_NOARGS, NULL}, {0}};
 static PyTypeObject pool_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula._C._MemPool", .tp_basicsize = sizeof(pool), .tp_flags = Py_TPFLAGS_DEFAULT,
@@ -118,8 +126,8 @@ static PyTypeObject pool_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facul
 static PyObject *pool_leave(PyObject *self, PyObject *before)
 {
     (void)self;
-    void *was = PyLong_AsVoidPtr(before);
-    if (PyErr_Occurred()) return NULL;
+    void *was = Py_IsNone(before) ? NULL : PyCapsule_GetPointer(before, POOL_BEFORE);
+    if (PyErr_Occurred() || (was && PyCapsule_SetName(before, "facula.pool_left"))) return NULL; /* it serves once */
     fa_mempool_leave(was);
     Py_RETURN_NONE;
 }

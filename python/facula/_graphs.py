@@ -350,6 +350,8 @@ def make(kind, where, names):
         from .nn import Module
         if _C.is_autocast_enabled(kind) and _C.is_autocast_cache_enabled():
             raise RuntimeError("make_graphed_callables does not support the autocast caching. Please set `cache_enabled=False`.")
+        if not isinstance(num_warmup_iters, int) or not 0 <= num_warmup_iters <= 10000:
+            raise ValueError(f"make_graphed_callables(): num_warmup_iters is {num_warmup_iters!r}: runs before the capture, a whole number from 0 to 10000; 3 are usual")
         single = not isinstance(callables, tuple)
         if single:
             callables, sample_args = (callables,), (sample_args,)

@@ -243,7 +243,7 @@ def special_methods():
 
 
 def private_functions():
-    skipped = ("_set_print", "_set_layer_classes", "_set_global_hooks", "_pool_leave")  # the last takes an address
+    skipped = ("_set_print", "_set_layer_classes", "_set_global_hooks")
     for name in dir(torch._C):
         value = getattr(torch._C, name)
         if name.startswith("_") and not name.startswith("__") and callable(value) and name not in skipped:
