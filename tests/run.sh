@@ -96,7 +96,9 @@ EOF
 wanted() { # wanted SOURCE: by name, tag and mode
     name=$(basename "$1" | sed -e 's/^test_//' -e 's/\.[a-z]*$//')
     [ -z "$TAG" ] || wish test-tags "$1" | grep -qw "$TAG" || return 1
-    [ -z "$OPENCL" ] || environments "$1" | grep . >/dev/null || return 1
+    if [ -n "$OPENCL" ] || wish test-env-opencl "$1" | grep . >/dev/null; then # nothing to run here, not even without an environment
+        environments "$1" | grep . >/dev/null || return 1
+    fi
     case $1 in tests/python/*) [ "$MODE" = release ] || return 1 ;; esac
     modes=$(wish test-modes "$1")
     [ -z "$modes" ] || printf '%s\n' "$modes" | grep -qw "$MODE" || return 1
