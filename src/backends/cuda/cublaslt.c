@@ -36,7 +36,6 @@ typedef struct product {
     cublasLtMatmulDesc_t description;
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algorithm;
-    size_t workspace;
 } product;
 
 enum { MOST_WORKSPACE = 32 << 20, MOST_WORKSPACE_OLD = 8 << 20 };
@@ -206,7 +205,7 @@ static cublasStatus_t choose(product *p) {
     if (!bad && count < 1) bad = CUBLAS_STATUS_NOT_SUPPORTED;
     if (!bad) bad = found.state;
     p->algorithm = found.algo;
-    p->workspace = found.workspaceSize;
+    p->entry.workspace = found.workspaceSize;
     return bad;
 }
 
@@ -225,6 +224,13 @@ static fai_cuda_entry *make(const void *of, const fa_address pointers[8], int *a
     return NULL;
 }
 
+static void close_handle(int device) {
+    if (handles[device]) lt.destroy(handles[device]);
+    handles[device] = NULL;
+}
+
+static const char *answer(int status) { return lt.status_name(status); }
+
 fai_cuda_vendor fai_cuda_cublaslt = {.name = "cublaslt",
                                      .variable = "FACULA_CUBLAS",
                                      .which = FAI_CUDA_CUBLASLT,
@@ -236,7 +242,9 @@ fai_cuda_vendor fai_cuda_cublaslt = {.name = "cublaslt",
                                      .key_at = offsetof(product, key),
                                      .key_bytes = sizeof(kind),
                                      .make = make,
-                                     .destroy = destroy};
+                                     .destroy = destroy,
+                                     .close = close_handle,
+                                     .answer = answer};
 
 /* ---- the doors ---- */
 
@@ -245,16 +253,7 @@ int fai_cuda_product_prepare(int device, const fa_plan *plan, const fa_address p
     memset(&key, 0, sizeof key);
     key.device = device;
     const char *why = read_plan(plan, pointers, modes, &key);
-    if (why) return fai_cuda_decline(&fai_cuda_cublaslt, "%s", why);
-    int bad = fai_cuda_enter(device);
-    if (bad) return bad;
-    int answer;
-    product *p = (product *)fai_cuda_entry_find(&fai_cuda_cublaslt, &key, pointers, &answer);
-    if (!p) return fai_cuda_decline(&fai_cuda_cublaslt, "it answered %s", lt.status_name(answer));
-    call->name = "cublasLtMatmul";
-    call->workspace = p->workspace;
-    call->state = p;
-    return 0;
+    return fai_cuda_entry_prepare(&fai_cuda_cublaslt, device, why, &key, pointers, "cublasLtMatmul", call);
 }
 
 int fai_cuda_product_run(int device, fa_stream_handle stream, fa_library_call *call, const fa_plan *plan, const fa_address pointers[8],
@@ -272,19 +271,7 @@ int fai_cuda_product_run(int device, fa_stream_handle stream, fa_library_call *c
         status = lt.multiply(handles[device], p->description, wide ? (const void *)&alpha64 : &alpha32, at[A], p->layout[A], at[B],
                              p->layout[B], wide ? (const void *)&beta64 : &beta32, at[C], p->layout[C],
                              (void *)(uintptr_t)pointers[0], p->layout[D], &p->algorithm, (void *)(uintptr_t)workspace,
-                             p->workspace, (cudaStream_t)(CUstream)stream);
+                             p->entry.workspace, (cudaStream_t)(CUstream)stream);
     call->launches = !status;
     return status ? fai_cuda_vendor_failed("CUDA", lt.status_name(status), call->name) : 0;
-}
-
-void fai_cuda_product_drop(fa_library_call *call) { fai_cuda_entry_drop(&fai_cuda_cublaslt, call->state); }
-
-void fai_cuda_product_close(void) {
-    pthread_mutex_lock(&fai_cuda_cublaslt.lock);
-    fai_cuda_entries_end(&fai_cuda_cublaslt);
-    for (int i = 0; i < FAI_CUDA_DEVICES; i++) {
-        if (handles[i]) lt.destroy(handles[i]);
-        handles[i] = NULL;
-    }
-    pthread_mutex_unlock(&fai_cuda_cublaslt.lock);
 }

@@ -84,8 +84,7 @@ static int open_driver(int *count, char *why, size_t n) {
 }
 
 static void close_driver(void) {
-    fai_cuda_product_close();
-    fai_cuda_conv_close();
+    fai_cuda_vendors_close();
     for (int i = 0; i < device_total; i++)
         if (atomic_exchange(&contexts[i], NULL)) fai_cuda.context_release(handles[i]);
 }

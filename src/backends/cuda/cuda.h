@@ -63,7 +63,8 @@ enum { FAI_CUDA_WHY = 256 };
 /* What a library needs for one kind of call, made once and kept. It lies at the start of the library's own struct. */
 typedef struct fai_cuda_entry {
     int uses;
-    bool kept; /* in the table */
+    bool kept;          /* in the table */
+    size_t workspace;   /* bytes of the device's memory that a call wants */
 } fai_cuda_entry;
 enum { FAI_CUDA_KEPT = 256 };
 /* One library: opened when first wanted, and then either usable or not for the rest of the process. */
@@ -83,22 +84,23 @@ typedef struct fai_cuda_vendor {
     size_t key_at, key_bytes;
     fai_cuda_entry *(*make)(const void *key, const fa_address pointers[8], int *answer);
     void (*destroy)(fai_cuda_entry *entry);
+    void (*close)(int device);   /* lets go of its handle there, if it has one; with the lock held */
+    const char *(*answer)(int status);
     fai_cuda_entry *kept[FAI_CUDA_KEPT];
 } fai_cuda_vendor;
 extern fai_cuda_vendor fai_cuda_cublaslt, fai_cuda_cudnn;
 bool fai_cuda_vendor_ready(fai_cuda_vendor *vendor);
 int fai_cuda_decline(fai_cuda_vendor *vendor, const char *format, ...) FA_PRINTF(2, 3); /* FA_BACKEND_DECLINED */
-fai_cuda_entry *fai_cuda_entry_find(fai_cuda_vendor *vendor, const void *key, const fa_address pointers[8], int *answer); /* or made */
-void fai_cuda_entry_drop(fai_cuda_vendor *vendor, fai_cuda_entry *entry);
-void fai_cuda_entries_end(fai_cuda_vendor *vendor); /* with the lock held */
+/* The end of a prepare: why it is declined, or NULL; then call->state is the entry of the key, found or made. name: of the function. */
+int fai_cuda_entry_prepare(fai_cuda_vendor *vendor, int device, const char *why, const void *key, const fa_address pointers[8],
+                           const char *name, fa_library_call *call);
+void fai_cuda_vendors_close(void);
 int fai_cuda_vendor_failed(const char *library, const char *answer, const char *function); /* the FA_BACKEND_ code */
 
 /* ---- cublaslt.c ---- */
 int fai_cuda_product_prepare(int device, const fa_plan *plan, const fa_address pointers[8], unsigned modes, fa_library_call *call);
 int fai_cuda_product_run(int device, fa_stream_handle stream, fa_library_call *call, const fa_plan *plan, const fa_address pointers[8],
                          fa_address workspace);
-void fai_cuda_product_drop(fa_library_call *call);
-void fai_cuda_product_close(void);
 /* ---- graph.c: the contract's ---- */
 int fai_cuda_graph_begin(int device, fa_stream_handle stream);
 int fai_cuda_graph_end(int device, fa_stream_handle stream, fa_graph_handle *out);
@@ -109,8 +111,6 @@ int fai_cuda_graph_destroy(int device, fa_graph_handle graph);
 int fai_cuda_conv_prepare(int device, int direction, const fa_plan *plan, const fa_address pointers[8], unsigned modes,
                           fa_library_call *call);
 int fai_cuda_conv_run(int device, fa_stream_handle stream, fa_library_call *call, const fa_address pointers[8], fa_address workspace);
-void fai_cuda_conv_drop(fa_library_call *call);
-void fai_cuda_conv_close(void);
 
 /* ---- build.c ---- */
 int fai_cuda_build(int device, const char *name, const char *text, const char *options, fa_program_handle *out, char *log,

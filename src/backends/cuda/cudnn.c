@@ -28,7 +28,6 @@ typedef struct convolution {
     cudnnFilterDescriptor_t weight;
     cudnnConvolutionDescriptor_t description;
     int algorithm;
-    size_t workspace;
 } convolution;
 
 enum { ALGORITHMS = 8, ALIGNED = 16 };
@@ -144,7 +143,7 @@ static cudnnStatus_t choose(convolution *c) {
         if (dnn.conv_set_math(c->description, math == CUDNN_FMA_MATH ? math : choices[i].mathType)) continue;
         if (ask_room(c, choices[i].algo, &bytes) || bytes > MOST_WORKSPACE) continue;
         c->algorithm = choices[i].algo;
-        c->workspace = bytes;
+        c->entry.workspace = bytes;
         return CUDNN_STATUS_SUCCESS;
     }
     return CUDNN_STATUS_NOT_SUPPORTED;
@@ -166,6 +165,13 @@ static fai_cuda_entry *make(const void *of, const fa_address pointers[8], int *a
     return NULL;
 }
 
+static void close_handle(int device) {
+    if (handles[device]) dnn.destroy(handles[device]);
+    handles[device] = NULL;
+}
+
+static const char *answer(int status) { return dnn.status_name(status); }
+
 fai_cuda_vendor fai_cuda_cudnn = {.name = "cudnn",
                                   .variable = "FACULA_CUDNN",
                                   .which = FAI_CUDA_CUDNN,
@@ -177,7 +183,9 @@ fai_cuda_vendor fai_cuda_cudnn = {.name = "cudnn",
                                   .key_at = offsetof(convolution, key),
                                   .key_bytes = sizeof(kind),
                                   .make = make,
-                                  .destroy = destroy};
+                                  .destroy = destroy,
+                                  .close = close_handle,
+                                  .answer = answer};
 
 /* ---- the doors ---- */
 
@@ -188,15 +196,7 @@ int fai_cuda_conv_prepare(int device, int direction, const fa_plan *plan, const 
     memset(&key, 0, sizeof key);
     key.device = device;
     const char *why = read_plan(direction, plan, pointers, modes, &key);
-    if (why) return fai_cuda_decline(&fai_cuda_cudnn, "%s", why);
-    int bad = fai_cuda_enter(device), answer;
-    if (bad) return bad;
-    const convolution *c = (const convolution *)fai_cuda_entry_find(&fai_cuda_cudnn, &key, pointers, &answer);
-    if (!c) return fai_cuda_decline(&fai_cuda_cudnn, "it answered %s", dnn.status_name(answer));
-    call->name = names[direction];
-    call->workspace = c->workspace;
-    call->state = (void *)(uintptr_t)c;
-    return 0;
+    return fai_cuda_entry_prepare(&fai_cuda_cudnn, device, why, &key, pointers, names[direction], call);
 }
 
 static cudnnStatus_t convolve(const convolution *c, cudnnHandle_t h, const fa_address pointers[8], fa_address workspace, const void *one,
@@ -204,9 +204,9 @@ static cudnnStatus_t convolve(const convolution *c, cudnnHandle_t h, const fa_ad
     const void *const a = (const void *)(uintptr_t)pointers[1], *const b = (const void *)(uintptr_t)pointers[2];
     void *const result = (void *)(uintptr_t)pointers[0], *const room = (void *)(uintptr_t)workspace;
     switch (c->key.direction) {
-    case FORWARD: return dnn.run_forward(h, one, c->in, a, c->weight, b, c->description, c->algorithm, room, c->workspace, zero, c->out, result);
-    case DATA: return dnn.run_data(h, one, c->weight, b, c->out, a, c->description, c->algorithm, room, c->workspace, zero, c->in, result);
-    default: return dnn.run_filter(h, one, c->in, b, c->out, a, c->description, c->algorithm, room, c->workspace, zero, c->weight, result);
+    case FORWARD: return dnn.run_forward(h, one, c->in, a, c->weight, b, c->description, c->algorithm, room, c->entry.workspace, zero, c->out, result);
+    case DATA: return dnn.run_data(h, one, c->weight, b, c->out, a, c->description, c->algorithm, room, c->entry.workspace, zero, c->in, result);
+    default: return dnn.run_filter(h, one, c->in, b, c->out, a, c->description, c->algorithm, room, c->entry.workspace, zero, c->weight, result);
     }
 }
 
@@ -230,16 +230,4 @@ int fai_cuda_conv_run(int device, fa_stream_handle stream, fa_library_call *call
     }
     pthread_mutex_unlock(&fai_cuda_cudnn.lock);
     return status ? fai_cuda_vendor_failed("cuDNN", dnn.status_name(status), name) : 0;
-}
-
-void fai_cuda_conv_drop(fa_library_call *call) { fai_cuda_entry_drop(&fai_cuda_cudnn, call->state); }
-
-void fai_cuda_conv_close(void) {
-    pthread_mutex_lock(&fai_cuda_cudnn.lock);
-    fai_cuda_entries_end(&fai_cuda_cudnn);
-    for (int i = 0; i < FAI_CUDA_DEVICES; i++) {
-        if (handles[i]) dnn.destroy(handles[i]);
-        handles[i] = NULL;
-    }
-    pthread_mutex_unlock(&fai_cuda_cudnn.lock);
 }

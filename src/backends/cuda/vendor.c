@@ -63,7 +63,7 @@ int fai_cuda_vendor_failed(const char *library, const char *answer, const char *
 /* ---- entries ---- */
 
 /* A place that an entry in use lies in is left to it. */
-fai_cuda_entry *fai_cuda_entry_find(fai_cuda_vendor *v, const void *key, const fa_address pointers[8], int *answer) {
+static fai_cuda_entry *find_entry(fai_cuda_vendor *v, const void *key, const fa_address pointers[8], int *answer) {
     *answer = 0;
     pthread_mutex_lock(&v->lock);
     fai_cuda_entry **place = &v->kept[fai_hash(key, v->key_bytes, 1) % FAI_CUDA_KEPT];
@@ -78,17 +78,31 @@ fai_cuda_entry *fai_cuda_entry_find(fai_cuda_vendor *v, const void *key, const f
     return e;
 }
 
-void fai_cuda_entry_drop(fai_cuda_vendor *v, fai_cuda_entry *entry) {
-    pthread_mutex_lock(&v->lock);
-    if (--entry->uses == 0 && !entry->kept) v->destroy(entry);
-    pthread_mutex_unlock(&v->lock);
+int fai_cuda_entry_prepare(fai_cuda_vendor *v, int device, const char *why, const void *key, const fa_address pointers[8],
+                           const char *name, fa_library_call *call) {
+    if (why) return fai_cuda_decline(v, "%s", why);
+    int bad = fai_cuda_enter(device), answer;
+    if (bad) return bad;
+    fai_cuda_entry *e = find_entry(v, key, pointers, &answer);
+    if (!e) return fai_cuda_decline(v, "it answered %s", v->answer(answer));
+    call->name = name;
+    call->workspace = e->workspace;
+    call->state = e;
+    return 0;
 }
 
-void fai_cuda_entries_end(fai_cuda_vendor *v) {
+static void close_vendor(fai_cuda_vendor *v) {
+    pthread_mutex_lock(&v->lock);
     for (int i = 0; i < FAI_CUDA_KEPT; i++) {
         if (v->kept[i]) v->destroy(v->kept[i]);
         v->kept[i] = NULL;
     }
+    for (int i = 0; i < FAI_CUDA_DEVICES; i++) v->close(i);
+    pthread_mutex_unlock(&v->lock);
+}
+
+void fai_cuda_vendors_close(void) {
+    for (int i = 0; i < VENDORS; i++) close_vendor(vendors[i]);
 }
 
 /* ---- which kernel is whose ---- */
@@ -129,8 +143,11 @@ static int run(int device, fa_stream_handle stream, fa_library_call *call, const
 }
 
 static void drop(fa_library_call *call) {
-    if (vendor_of(call) == &fai_cuda_cudnn) fai_cuda_conv_drop(call);
-    else fai_cuda_product_drop(call);
+    fai_cuda_vendor *v = vendor_of(call);
+    fai_cuda_entry *entry = call->state;
+    pthread_mutex_lock(&v->lock);
+    if (--entry->uses == 0 && !entry->kept) v->destroy(entry);
+    pthread_mutex_unlock(&v->lock);
 }
 
 static bool get(int number, fa_library_info *out) {
