@@ -113,9 +113,8 @@ static PyObject *scaler_new(PyObject *self, PyObject *args) {
     const uint32_t mark = FAPY_MARK;
     if (!PyArg_ParseTuple(args, "dddLp", &o.init_scale, &o.growth_factor, &o.backoff_factor, &interval, &enabled)) return NULL;
     o.growth_interval = interval, o.enabled = enabled;
-    fa_grad_scaler *s = fa_grad_scaler_with(&o);
-    if (!s) return fapy_sweep(mark), fapy_raise();
-    fai_scope_take(s);
+    fa_grad_scaler *s = fapy_own(fa_grad_scaler_with(&o), mark);
+    if (!s) return fapy_raise();
     PyObject *capsule = PyCapsule_New(s, capsule_name, drop_scaler);
     if (!capsule) fai_unref(s);
     return capsule;

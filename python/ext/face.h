@@ -57,6 +57,13 @@ static inline PyObject *fapy_take(void *result, uint32_t mark)
     if (FAI_UNLIKELY(fai_tls.nowned > mark)) fapy_sweep(mark);
     return (PyObject *)o;
 }
+/* What the library made for an object of Python's, which owns it from now on; NULL: it failed. */
+static inline void *fapy_own(void *made, uint32_t mark)
+{
+    if (made) fai_scope_take(made);
+    fapy_sweep(mark);
+    return made;
+}
 PyObject *fapy_take_tuple(fa_tensor *const *parts, int n, uint32_t mark);
 PyObject *fapy_take_list(fa_tensor *const *parts, int n, uint32_t mark);
 static inline PyObject *fapy_bool_or_raise(bool fine, uint32_t mark) /* None, or NULL and the exception */

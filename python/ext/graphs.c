@@ -7,20 +7,13 @@ typedef struct pool { PyObject_HEAD fa_mempool *pool; } pool;
 
 static PyObject *done(bool fine) { return fine && !fa_failed() ? Py_NewRef(Py_None) : fapy_raise(); }
 
-static void *made(void *object, uint32_t mark)
-{
-    if (object) fai_scope_take(object);
-    fapy_sweep(mark);
-    return object;
-}
-
 static PyObject *graph_make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     (void)args, (void)keywords;
     graph *g = (graph *)type->tp_alloc(type, 0);
     if (!g) return NULL;
     const uint32_t mark = FAPY_MARK;
-    g->graph = made(fa_graph_new(), mark);
+    g->graph = fapy_own(fa_graph_new(), mark);
     if (g->graph) return (PyObject *)g;
     Py_DECREF(g);
     return fapy_raise();
@@ -87,7 +80,7 @@ static PyObject *pool_make(PyTypeObject *type, PyObject *args, PyObject *keyword
     pool *p = (pool *)type->tp_alloc(type, 0);
     if (!p) return NULL;
     const uint32_t mark = FAPY_MARK;
-    p->pool = made(fa_mempool_new(d), mark);
+    p->pool = fapy_own(fa_mempool_new(d), mark);
     if (p->pool) return (PyObject *)p;
     Py_DECREF(p);
     return fapy_raise();

@@ -114,9 +114,7 @@ static PyObject *event_make(PyTypeObject *type, PyObject *args, PyObject *keywor
     event *e = (event *)type->tp_alloc(type, 0);
     if (!e) return NULL;
     const uint32_t mark = FAPY_MARK;
-    e->event = fa_event_new(timing);
-    if (e->event) fai_scope_take(e->event);
-    fapy_sweep(mark);
+    e->event = fapy_own(fa_event_new(timing), mark);
     if (e->event) return (PyObject *)e;
     Py_DECREF(e);
     return fapy_raise();

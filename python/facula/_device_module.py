@@ -4,6 +4,11 @@ from ._C import device as _device
 from . import _graphs, _memory, _streams
 
 
+def device_or_index(d):
+    """A device of what users name one by; a number is that of a CUDA device."""
+    return _device("cuda", d) if isinstance(d, int) else _device(d)
+
+
 class Uuid(str):
     """The number that names a device among all, as text; bytes: as 16 numbers."""
 

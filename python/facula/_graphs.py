@@ -16,6 +16,7 @@ import warnings
 
 from . import _C
 from ._C import device as _device
+from ._nested import leaves, mapped
 
 _MODES = ("global", "thread_local", "relaxed")
 
@@ -27,29 +28,6 @@ def _pool_id(pool):
     if isinstance(pool, tuple) and len(pool) == 2:
         return int(pool[1])
     raise TypeError(f"pool must be what graph_pool_handle() or graph.pool() gave, not {type(pool).__name__}")
-
-
-def _flat(value, into):
-    """The tensors of nested tuples, lists and dicts."""
-    if isinstance(value, (tuple, list)):
-        for one in value:
-            _flat(one, into)
-    elif isinstance(value, dict):
-        for one in value.values():
-            _flat(one, into)
-    else:
-        into.append(value)
-    return into
-
-
-def _like(value, items):
-    """value with its leaves out of an iterator."""
-    if isinstance(value, (tuple, list)):
-        made = [_like(one, items) for one in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
-    if isinstance(value, dict):
-        return {key: _like(one, items) for key, one in value.items()}
-    return next(items)
 
 
 class Graph:
@@ -197,7 +175,7 @@ def _check_callable(c, args):
         if any(b.requires_grad for b in c.buffers()):
             raise RuntimeError("In any :class:`~torch.nn.Module` passed to :func:`~make_graphed_callables`, only parameters may be trainable. All "
                                "buffers must have ``requires_grad=False``.")
-    flat = _flat(args, [])
+    flat = list(leaves(args))
     if not all(isinstance(a, _C.Tensor) for a in flat):
         raise TypeError("In the beta API, sample_args for each callable must contain only Tensors. Other types are not allowed.")
     return flat
@@ -221,7 +199,7 @@ class _Part:
 
     def forward(self):
         made = self.function(*self.args)
-        self.made, self.outputs = made, _flat(made, [])
+        self.made, self.outputs = made, list(leaves(made))
 
     def capture_backward(self, allow_unused):
         found = iter(self.gradients([g for g in self.grads if g is not None], allow_unused))
@@ -248,8 +226,9 @@ class _Part:
                 return tuple(None if r is None else r.detach() for r in part.results)
 
         def graphed(*args):
-            made = Graphed.apply(*_flat(args, []), *part.parameters)
-            return _like(part.made, iter(made if isinstance(made, tuple) else (made,)))
+            made = Graphed.apply(*leaves(args), *part.parameters)
+            results = iter(made if isinstance(made, tuple) else (made,))
+            return mapped(part.made, lambda _: next(results))
         return graphed
 
 

@@ -2,12 +2,9 @@
 import warnings
 
 from .. import _C
+from .._device_module import device_or_index as _device
 
 __all__ = ["broadcast", "broadcast_coalesced", "gather", "reduce_add", "reduce_add_coalesced", "scatter"]
-
-
-def _device(d):
-    return _C.device("cuda", d) if isinstance(d, int) else _C.device(d)
 
 
 def _placed(d):

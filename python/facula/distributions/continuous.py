@@ -6,14 +6,8 @@ from .._types import finfo
 from .base import Distribution, Size, broadcast
 
 
-class Normal(Distribution):
-    """Normal(loc, scale, validate_args=None)
-
-    The normal distribution with mean loc and standard deviation scale.
-
-        >>> torch.distributions.Normal(0.0, 1.0).log_prob(torch.tensor(0.0))
-        tensor(-0.9189)
-    """
+class _LocScale(Distribution):
+    """Over all real numbers, symmetric around loc and stretched by scale."""
     has_rsample = True
 
     def __init__(self, loc, scale, validate_args=None):
@@ -30,6 +24,16 @@ class Normal(Distribution):
         return self.loc
 
     mode = mean
+
+
+class Normal(_LocScale):
+    """Normal(loc, scale, validate_args=None)
+
+    The normal distribution with mean loc and standard deviation scale.
+
+        >>> torch.distributions.Normal(0.0, 1.0).log_prob(torch.tensor(0.0))
+        tensor(-0.9189)
+    """
 
     @property
     def stddev(self):
@@ -111,7 +115,7 @@ class Uniform(Distribution):
         return _C.log(self.high - self.low)
 
 
-class Laplace(Distribution):
+class Laplace(_LocScale):
     """Laplace(loc, scale, validate_args=None)
 
     The distribution whose density falls off as exp(-|x - loc| / scale) on both sides.
@@ -119,22 +123,6 @@ class Laplace(Distribution):
         >>> torch.distributions.Laplace(0.0, 1.0).log_prob(torch.tensor(1.0))
         tensor(-1.6931)
     """
-    has_rsample = True
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
-        self._check_parameter("loc", self.loc, self.loc == self.loc, "Real()")
-        self._check_parameter("scale", self.scale, self.scale > 0, "GreaterThan(lower_bound=0.0)")
-
-    def _shown(self):
-        return ("loc", "scale")
-
-    @property
-    def mean(self):
-        return self.loc
-
-    mode = mean
 
     @property
     def variance(self):

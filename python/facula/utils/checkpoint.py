@@ -8,6 +8,7 @@ import warnings
 
 import facula as torch
 
+from .._nested import leaves, mapped
 from ..random import fork_rng
 
 __all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError"]
@@ -26,30 +27,14 @@ class CheckpointError(RuntimeError):
     """
 
 
-def _tensors(value, found):
-    """The tensors of arguments or results, in order, within lists, tuples and dicts."""
-    if isinstance(value, torch.Tensor):
-        found.append(value)
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            _tensors(one, found)
-    elif isinstance(value, dict):
-        for one in value.values():
-            _tensors(one, found)
-    return found
+def _tensors(value):
+    """The tensors of arguments or results, in order."""
+    return [one for one in leaves(value) if isinstance(one, torch.Tensor)]
 
 
 def _replaced(value, tensors):
     """The same structure with the next tensors of an iterator."""
-    if isinstance(value, torch.Tensor):
-        return next(tensors)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_replaced(one, tensors) for one in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(_replaced(one, tensors) for one in value)
-    if isinstance(value, dict):
-        return {key: _replaced(one, tensors) for key, one in value.items()}
-    return value
+    return mapped(value, lambda one: next(tensors) if isinstance(one, torch.Tensor) else one)
 
 
 def _devices(tensors):
@@ -61,7 +46,7 @@ class _Part:
 
     def __init__(self, function, args, kwargs, preserve):
         self.function, self.structure = function, (args, kwargs)
-        self.inputs = _tensors((args, kwargs), [])
+        self.inputs = _tensors((args, kwargs))
         self.preserve, self.devices = preserve, _devices(self.inputs)
         if preserve:
             self.cpu = torch.get_rng_state()
@@ -95,7 +80,7 @@ class _Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *grads):
         inputs = [one.detach().requires_grad_(one.requires_grad) for one in ctx.saved_tensors]
-        results = _tensors(ctx.part.again(inputs), [])
+        results = _tensors(ctx.part.again(inputs))
         if len(results) != len(grads):
             raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was computed again: {len(grads)} in "
                                   f"the forward pass, {len(results)} in the backward pass. The function must do the same both "
@@ -134,7 +119,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=None, determinism
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
     with torch.set_grad_enabled(not use_reentrant):
         result = part.first()
-    tensors = _tensors(result, [])
+    tensors = _tensors(result)
     flags = [wanted and (one.is_floating_point() or one.is_complex()) if use_reentrant else one.requires_grad for one in tensors]
     if not any(flags):
         return result

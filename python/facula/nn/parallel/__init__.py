@@ -4,13 +4,10 @@ import copy
 import warnings
 
 from ... import _C
+from ..._device_module import device_or_index as _device
 from ..modules.module import Module
 
 __all__ = ["replicate", "scatter", "parallel_apply", "gather", "data_parallel", "DataParallel", "DistributedDataParallel"]
-
-
-def _device(d):
-    return _C.device("cuda", d) if isinstance(d, int) else _C.device(d)
 
 
 def replicate(network, devices, detach=False):
