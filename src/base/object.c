@@ -74,11 +74,15 @@ static void forget_entry(fai_object *object, uint32_t index) {
     object->kept = object->kept & SHARED; /* another thread's table may hold it still */
 }
 
+/* A loop without a scope that drops what it makes must not grow the table. */
+static inline void drop_gaps(uint32_t begin) {
+    while (fai_tls.nowned > begin && !fai_tls.owned[fai_tls.nowned - 1]) fai_tls.nowned--;
+}
+
 static void remove_entry(fai_object *object, uint32_t index) {
     fai_tls.owned[index] = NULL;
     forget_entry(object, index);
-    uint32_t begin = scope_begin(); /* a loop without a scope that drops what it makes must not grow the table */
-    while (fai_tls.nowned > begin && !fai_tls.owned[fai_tls.nowned - 1]) fai_tls.nowned--;
+    drop_gaps(scope_begin());
 }
 
 bool fai_scope_add(void *object, const char *op) {
@@ -103,8 +107,8 @@ void fai_scope_take(void *object) {
     if (!o) return;
     const uint32_t begin = scope_begin();
     if (FAI_LIKELY(o->owner == &fai_tls && o->slot == fai_tls.nowned && o->slot > begin && !(o->kept & SHARED))) { /* the newest, as results are */
-        do fai_tls.nowned--;
-        while (fai_tls.nowned > begin && !fai_tls.owned[fai_tls.nowned - 1]);
+        fai_tls.nowned--;
+        drop_gaps(begin);
         o->slot = 0, o->owner = NULL, o->kept = 0;
         return;
     }

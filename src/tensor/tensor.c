@@ -145,11 +145,8 @@ static inline fa_tensor *empty(const char *op, fa_dtype dtype, fa_device device,
     t->dtype = (uint8_t)dtype, t->ndim = (uint8_t)ndim;
     t->device = t->buffer->device;
     t->object.flags = (uint16_t)(FAI_CONTIGUOUS | (fai_tls.inference ? FAI_INFERENCE : 0));
-    int64_t stride = 1;
-    for (int i = ndim - 1; i >= 0; i--) {
-        t->size[i] = size[i], t->stride[i] = stride;
-        stride *= size[i] > 1 ? size[i] : 1;
-    }
+    for (int i = 0; i < ndim; i++) t->size[i] = size[i];
+    fai_contiguous_strides(ndim, size, t->stride);
     return own(t, op);
 }
 
