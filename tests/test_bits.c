@@ -10,6 +10,7 @@
 #include "autograd/generated.h"
 #include "support/calls.h"
 #include "support/device.h"
+#include "support/scope.h"
 #include <facula.h>
 #include <setjmp.h>
 #include <cmocka.h>
@@ -330,17 +331,6 @@ static void movement_agrees(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-static int begin(void **state) {
-    (void)state;
-    fa_scope_open();
-    return 0;
-}
-static int end(void **state) {
-    (void)state;
-    fa_error_take();
-    fa_scope_close();
-    return 0;
-}
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)

@@ -6,6 +6,7 @@
  * test-limit: 300 */
 #include "support/calls.h"
 #include "support/faults.h"
+#include "support/scope.h"
 
 /* Operators that must ask the device, and why. */
 static const struct {
@@ -166,17 +167,6 @@ static void a_training_step_copies_its_loss(void **state) {
     assert_true(sim_count("copy_to_device") - to_device <= 1); /* the optimizer's table, if gradients lie elsewhere now */
 }
 
-static int begin(void **state) {
-    (void)state;
-    fa_scope_open();
-    return 0;
-}
-static int end(void **state) {
-    (void)state;
-    fa_error_take();
-    fa_scope_close();
-    return 0;
-}
 static int prepare(void **state) {
     (void)state;
     find_simulator();

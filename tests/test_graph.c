@@ -1,5 +1,6 @@
-/* Graphs on a simulated device: what is captured and replayed gives the same bits as the same work without a graph; memory of a graph stays
- * where it is; what can't be captured is refused in PyTorch's words and leaves everything usable; and nothing leaks, also under faults.
+/* Graphs on a simulated device: what is captured and replayed gives the same bits as the same work without a graph; memory of a
+ * graph stays where it is; what can't be captured is refused in PyTorch's words and leaves everything usable; and nothing leaks,
+ * also under faults.
  *
  *   test-env: FACULA_SIM=cuda:2
  *   test-env: FACULA_SIM=cuda:2 FACULA_GRAPHS=list
@@ -9,6 +10,7 @@
 #include "backends/cuda/cuda.h"
 #include "device/inside.h"
 #include "tensor/tensor.h"
+#include "support/expect.h"
 #include "support/faults.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -29,12 +31,6 @@ static int clean(void **state) {
     return 0;
 }
 
-static void expect_error(int line, fa_code code, const char *begins) {
-    const fa_error e = fa_error_take();
-    if (e.code != code || strncmp(e.text, begins, strlen(begins)) != 0)
-        fail_msg("line %d: got error %d of '%s': %s", line, e.code, e.op, e.text);
-}
-#define EXPECT(code, begins) expect_error(__LINE__, (code), (begins))
 #define CAPTURING "CUDA error: operation not permitted when stream is capturing"
 
 static void no_error(int line) {

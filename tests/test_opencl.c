@@ -1,11 +1,13 @@
-/* The OpenCL backend on PoCL, device type CPU: memory, copies, queues, events, both ways in which a kernel gets its plan, a training
- * that gives the same numbers as on the CPU, compiled programs kept on disk, a device without float64, and what goes wrong: no loader, one that is too old, no driver,
- * a text that does not compile, no memory, a driver that gives the device up (functions of the driver are replaced for that).
+/* The OpenCL backend on PoCL, device type CPU: memory, copies, queues, events, both ways in which a kernel gets its plan, a
+ * training that gives the same numbers as on the CPU, compiled programs kept on disk, a device without float64, and what goes
+ * wrong: no loader, one that is too old, no driver, a text that does not compile, no memory, a driver that gives the device up
+ * (functions of the driver are replaced for that).
  *
  * test-env: FACULA_OPENCL=cpu
  * test-modes: release debug */
 #include "backends/opencl/opencl.h"
 #include "device/device.h"
+#include "support/scope.h"
 #include <facula.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,17 +19,6 @@
 
 static const fa_backend *backend;
 
-static int begin(void **state) {
-    (void)state;
-    fa_scope_open();
-    return 0;
-}
-static int end(void **state) {
-    (void)state;
-    fa_error_take();
-    fa_scope_close();
-    return 0;
-}
 
 static void expect_error(const char *words) {
     const fa_error *e = fa_error_peek();

@@ -3,6 +3,7 @@
  *
  * test-env-opencl: FACULA_SIM=cuda:2 FACULA_OPENCL=cpu
  * test-modes: release debug */
+#include "support/scope.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,17 +16,6 @@
 enum { KINDS = 5 };
 static fa_device kinds[KINDS];
 
-static int begin(void **state) {
-    (void)state;
-    fa_scope_open();
-    return 0;
-}
-static int end(void **state) {
-    (void)state;
-    if (fa_failed()) printf("left over: %s\n", fa_error_take().text);
-    fa_scope_close();
-    return 0;
-}
 
 static void all_are_there(void **state) {
     (void)state;

@@ -7,6 +7,7 @@
  *   test-limit: 240 */
 #include "backends/cuda/cuda.h"
 #include "tensor/tensor.h"
+#include "support/expect.h"
 #include "support/faults.h"
 #include <math.h>
 #include <pthread.h>
@@ -38,12 +39,6 @@ static int clean(void **state) {
     return 0;
 }
 
-static void expect_error(int line, fa_code code, const char *begins) {
-    const fa_error e = fa_error_take();
-    if (e.code != code || strncmp(e.text, begins, strlen(begins)) != 0)
-        fail_msg("line %d: got error %d of '%s': %s", line, e.code, e.op, e.text);
-}
-#define EXPECT(code, begins) expect_error(__LINE__, (code), (begins))
 
 /* ---- names ---- */
 
