@@ -1,9 +1,10 @@
-/* A training step replayed as a graph beside the same step called, on a simulated device: what the host spends until the driver has the work, and
- * the whole, with the waiting.
+/* A training step replayed as a graph beside the same step called, on a simulated device: what the host spends until the driver
+ * has the work, and the whole, with the waiting.
  *
  *   make programs && FACULA_SIM=cuda:1 build/release/bench/graph
  *
- * The step is the smallest one: Linear(10, 32), ReLU, Linear(32, 1), the mean squared error, backward, SGD. The best of many rounds, in microseconds. */
+ * The step is the smallest one: Linear(10, 32), ReLU, Linear(32, 1), the mean squared error, backward, SGD. The best of many
+ * rounds, in microseconds. */
 #include <facula.h>
 #include <time.h>
 

@@ -50,8 +50,8 @@ static inline void fa_stream_leave_cleanup(const fa_stream_before *before) { fa_
 /* ---- Hidden waits: an operator that needs numbers on the host makes it wait until the device has them ---- */
 
 enum { FA_SYNC_ALLOWED, FA_SYNC_WARN, FA_SYNC_ERROR };
-/* What shall come of them, on all threads: nothing, a warning, or an error; both name the operator and, in Python, the line. Waits that are
- * asked for (fa_synchronize and the like) are allowed. Any other number is an error. */
+/* What shall come of them, on all threads: nothing, a warning, or an error; both name the operator and, in Python, the line.
+ * Waits that are asked for (fa_synchronize and the like) are allowed. Any other number is an error. */
 FA_API bool fa_set_sync_debug_mode(int mode);
 FA_API int fa_sync_debug_mode(void);
 

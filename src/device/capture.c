@@ -1,11 +1,13 @@
 /* Capturing: work that would be queued becomes steps of a graph instead.
  *
- * The driver's own capture is not used for that. The library notes down the launches, copies and fills in the order in which they come, so that it works on every
- * backend, and so that what can't be noted down is refused here, with the operator's name, before anything happens. Since nothing of the driver's is being
- * captured meanwhile, whatever has to be done once (building kernels, allocating, first states of optimizers) is just done.
+ * The driver's own capture is not used for that. The library notes down the launches, copies and fills in the order in which they
+ * come, so that it works on every backend, and so that what can't be noted down is refused here, with the operator's name, before
+ * anything happens. Since nothing of the driver's is being captured meanwhile, whatever has to be done once (building kernels,
+ * allocating, first states of optimizers) is just done.
  *
- * The order of coming is one order for all streams that take part, and every wait between them agrees with it: so a replay needs no events. What is asked
- * of waits is only what CUDA asks: streams join by waiting for a captured one, and are waited for before the end. */
+ * The order of coming is one order for all streams that take part, and every wait between them agrees with it: so a replay needs
+ * no events. What is asked of waits is only what CUDA asks: streams join by waiting for a captured one, and are waited for before
+ * the end. */
 #include "graph.h"
 #include <string.h>
 

@@ -37,7 +37,7 @@ static inline fai_buffer *fai_buffer_ref(fai_buffer *b) { atomic_fetch_add_expli
 void fai_buffer_unref(fai_buffer *b);
 bool fai_buffer_used_by(fai_buffer *b, fa_stream stream, const char *op); /* its memory is given to nobody before that stream is done with it */
 
-/* ---- report.c: what the rooms above know of memory, for the report of an out-of-memory error. Each is set once, at load. ---- */
+/* ---- report.c: what the rooms above know of memory, for the out-of-memory report. Each is set once, at load. ---- */
 typedef struct fai_holders fai_holders;
 void fai_holder(fai_holders *all, const fai_buffer *buffer, const char *group, const char *name); /* "parameters of Net", "layers.0.weight" */
 typedef struct fai_witness {
@@ -67,7 +67,8 @@ bool fai_copy_queued(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t 
 bool fai_copy_within(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op); /* any two devices */
 bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char *op);                   /* CPU too */
 
-/* The text of a program of kernels_gen.h, for build(); NULL and an error if there is no memory. fai_free(FAI_TAG_OTHER, text, bytes + 1). */
+/* The text of a program of kernels_gen.h, for build(); NULL and an error if there is no memory. fai_free(FAI_TAG_OTHER, text,
+ * bytes + 1). */
 struct fai_program;
 char *fai_program_text(const struct fai_program *program, const char *op);
 
@@ -81,8 +82,8 @@ bool fai_stream_join(fa_device device, int from, const char *op); /* the current
 
 /* Launches kernel `id` (an enum of kernels_gen.h) on a device that is not the CPU. buffers[i] with byte offset, NULL: none.
  * The queue keeps the buffers alive until the kernel has run. */
-/* After a launch on this thread that failed: whether it was because the device has no such kernel or can't compute it, which is then
- * remembered and not tried again. For FACULA_FALLBACK. */
+/* After a launch on this thread that failed: whether it was because the device has no such kernel or can't compute it, which is
+ * then remembered and not tried again. For FACULA_FALLBACK. */
 bool fai_device_lacks(fa_device device, int kernel);
 bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op);
 /* Whether kernels of the device may follow addresses that lie in memory (FA_VIEW_TABLE): all but OpenCL's. */
@@ -91,15 +92,17 @@ bool fai_device_has_library(fa_device device, int kernel); /* a library may do t
 
 /* ---- graphs, for rooms above (capture.c). Everything about a device here means the thread's current stream there. ---- */
 bool fai_capturing(fa_device device);     /* work goes into a graph and is done later, again and again */
-/* For the rest of the block work is done at once all the same, and memory is nobody's pool's: what a graph needs to be there once. */
+/* For the rest of the block work is done at once all the same, and memory is nobody's pool's: what a graph needs to be there
+ * once. */
 typedef struct fai_pause { void *stream; } fai_pause;
 fai_pause fai_capture_pause(fa_device device);
 void fai_capture_resume(const fai_pause *pause);
 #define FAI_CAPTURE_PAUSE(device) __attribute__((cleanup(fai_capture_resume), unused)) const fai_pause FA_JOIN(fai_pause_, __LINE__) = fai_capture_pause(device)
-/* The graph keeps the buffer, and counts as writing to it or not: for addresses that kernels find in memory. Launches do it by themselves. */
+/* The graph keeps the buffer, and counts as writing to it or not: for addresses that kernels find in memory. Launches do it by
+ * themselves. */
 bool fai_graph_hold(fa_device device, fai_buffer *b, bool writes, const char *op);
-/* What each replay needs to have told: before puts it into memory and may fail; after learns whether the replay was started; drop ends
- * the context, which is the graph's from the call on, whether it succeeds or not. */
+/* What each replay needs to have told: before puts it into memory and may fail; after learns whether the replay was started; drop
+ * ends the context, which is the graph's from the call on, whether it succeeds or not. */
 typedef struct fai_feed {
     bool (*before)(void *context);
     void (*after)(void *context, bool started);
@@ -107,8 +110,8 @@ typedef struct fai_feed {
     void *context;
 } fai_feed;
 bool fai_graph_feed(fa_device device, const fai_feed *feed, const char *op);
-/* Of the generator in the graph: two words on the device, seed and place (a quarter of the offset) where a replay begins; used: how far the graph
- * has moved it. Borrowed. The lock of the generators is held. */
+/* Of the generator in the graph: two words on the device, seed and place (a quarter of the offset) where a replay begins; used:
+ * how far the graph has moved it. Borrowed. The lock of the generators is held. */
 fai_buffer *fai_graph_generator(fa_device device, fa_generator *g, uint64_t **used, const char *op);
 
 /* Four 64-bit words on the device that kernels set on a bad index (kernels/status.h). Waits look at them. Borrowed. */

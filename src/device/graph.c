@@ -1,8 +1,9 @@
 /* Graphs: begun, ended, replayed.
  *
- * At the end of a capture the noted steps become an object of the driver's, if the backend can make one: they are given to a stream of their own between graph_begin
- * and graph_end. Then a replay is one call. Without it a replay gives them to the device one by one, which still leaves out everything above:
- * Python, checks, allocation, autograd. Both leave the same log behind, so that a launch that fails late is called by its operator's name. */
+ * At the end of a capture the noted steps become an object of the driver's, if the backend can make one: they are given to a
+ * stream of their own between graph_begin and graph_end. Then a replay is one call. Without it a replay gives them to the device
+ * one by one, which still leaves out everything above: Python, checks, allocation, autograd. Both leave the same log behind, so
+ * that a launch that fails late is called by its operator's name. */
 #include "graph.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -277,8 +278,8 @@ static bool run_steps(fa_graph *g, fai_stream *s) {
     return code == 0 || fail_step(g, code, step, number);
 }
 
-/* Index kernels of the graph report to its own words, and waits look at the stream's. What the stream has already goes there and back, so that the first
- * report counts. */
+/* Index kernels of the graph report to its own words, and waits look at the stream's. What the stream has already goes there and
+ * back, so that the first report counts. */
 static bool carry_status(fa_graph *g, fai_stream *s, bool there) {
     fai_buffer *words = fai_status_words(s, g->status_op ? g->status_op : "graph_replay");
     if (!words) return false;

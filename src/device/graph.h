@@ -6,7 +6,8 @@
 #include <fa_graph.h>
 
 typedef enum fai_step_kind { FAI_STEP_LAUNCH, FAI_STEP_COPY, FAI_STEP_FILL } fai_step_kind;
-/* One piece of work, in the order in which it came: one order for all streams that take part, which every wait between them agrees with. */
+/* One piece of work, in the order in which it came: one order for all streams that take part, which every wait between them
+ * agrees with. */
 typedef struct fai_step {
     struct fai_step *next;
     fai_step_kind kind;

@@ -1,8 +1,9 @@
 /* Pools: memory of a device that is kept apart from what everybody gets.
  *
- * A graph knows addresses, so nobody else may have them while it lives, and they may not go back to the driver; and a program may want to keep
- * its own memory apart (fa_mempool). A pool has a name, a number, and a heap for each stream that took memory from it. When the last who has it
- * lets go, its heaps end: their unused segments go back to the driver as any others do, and a heap goes with its last segment. */
+ * A graph knows addresses, so nobody else may have them while it lives, and they may not go back to the driver; and a program may
+ * want to keep its own memory apart (fa_mempool). A pool has a name, a number, and a heap for each stream that took memory from
+ * it. When the last who has it lets go, its heaps end: their unused segments go back to the driver as any others do, and a heap
+ * goes with its last segment. */
 #include "inside.h"
 #include "graph.h"
 #include <string.h>

@@ -152,7 +152,8 @@ fa_tensor *fai_gemm_forward(fa_tensor *a, fa_tensor *b)
     return run(&plan, (fa_tensor *const[3]){c, a, b}, 3, "matmul") ? c : NULL;
 }
 
-/* The rows of g [..., m] and of input [..., n], transposed rows by rows, give [m, n]: a layer's weight gradient, with no views made for it. */
+/* The rows of g [..., m] and of input [..., n], transposed rows by rows, give [m, n]: a layer's weight gradient, with no views
+ * made for it. */
 fa_tensor *fai_rows_product(const char *op, fa_tensor *g, fa_tensor *input)
 {
     if (!rows_fold(g) && !(g = fai_contiguous(op, g))) return NULL;

@@ -1,6 +1,7 @@
-/* A step that goes into a graph (fa_graph_begin). What changes from step to step is not in the launch but in memory: the numbers of the rule, as Adam's
- * corrections, are computed by the host for each replay from the steps made so far and the options as they are then, as they would be without a graph. So a
- * replayed step has the same bits, schedules go on, and the count of steps is right in what is saved. */
+/* A step that goes into a graph (fa_graph_begin). What changes from step to step is not in the launch but in memory: the numbers
+ * of the rule, as Adam's corrections, are computed by the host for each replay from the steps made so far and the options as they
+ * are then, as they would be without a graph. So a replayed step has the same bits, schedules go on, and the count of steps is
+ * right in what is saved. */
 #include "optim.h"
 #include <string.h>
 

@@ -94,8 +94,8 @@ bool fai_scaler_is_unscaled(const char *op, const fa_grad_scaler *s, const void 
 void fai_scaler_stepped(fa_grad_scaler *s, const void *key);
 
 /* ---- captured.c: a step that goes into a graph ---- */
-/* What the kernel finds its numbers in: filled anew at each replay, which is when the parameters of the batch make their step. NULL and an error. Borrowed
- * from the scope. */
+/* What the kernel finds its numbers in: filled anew at each replay, which is when the parameters of the batch make their step.
+ * NULL and an error. Borrowed from the scope. */
 fa_tensor *fai_captured_numbers(fa_optimizer *o, int group, int row, const fai_batch *b);
 bool fai_captured_hold(const fai_batch *b, const fa_tensor *t, bool writes); /* the graph keeps what the tables point to */
 
