@@ -538,6 +538,63 @@ static void backward_runs_on_the_forwards_streams(void **state) {
         if (!branches(seed)) fail_msg("seed %llu: %s", (unsigned long long)seed, fa_failed() ? fa_error_peek()->text : "wrong numbers");
 }
 
+/* Gradients that stay in side streams: those of tensors that are no leaves, where no leaf's gradient, which the caller's stream waits
+ * for anyway, lies behind them. By fa_grad_of, by .inputs, and before a hook fails; also of more streams than backward notes singly. */
+enum { SIDES = 20 };
+typedef enum way { ASKED, INPUTS, FAILED, WAYS_OF_LEAVING } way;
+
+static fa_tensor *no_gradient(fa_tensor *gradient, void *data) {
+    (void)gradient, (void)data;
+    fa_error_set(FA_ERR_FOREIGN, "hook", "it fails");
+    return NULL;
+}
+
+static bool go_back(fa_tensor *total, fa_tensor **middle, fa_tensor **grad, int n, way how) {
+    if (how == ASKED) return fa_grad_of((fa_tensor *const[]){total}, 1, middle, n, grad);
+    bool fine = true;
+    for (int i = 1; i < n && how == FAILED; i++) fine &= fa_retain_grad(middle[i]);
+    if (how == FAILED) fine &= fa_register_hook(middle[0], no_gradient, NULL, NULL) > 0 && !fa_backward(total) && fa_error_take().code == FA_ERR_FOREIGN;
+    else fine &= fa_backward(total, .inputs = middle, .ninputs = n);
+    for (int i = 0; i < n; i++) grad[i] = fa_grad(middle[i]);
+    return fine;
+}
+
+static bool left_in_sides(uint64_t seed, int n, way how) {
+    FA_SCOPE;
+    const fa_stream main = fa_default_stream(FA_CUDA(0));
+    fa_tensor *middle[SIDES], *part[SIDES], *grad[SIDES], *x = fa_requires_grad(fa_full(FA_SHAPE(6), 2.0, .device = FA_CUDA(0)), true);
+    fa_tensor *total = fa_zeros(FA_SHAPE(6), .device = FA_CUDA(0));
+    float got[6];
+    sim_seed(seed);
+    for (int i = 0; i < n; i++) {
+        const fa_stream side = fa_stream_new(FA_CUDA(0), 0);
+        fa_stream_wait_stream(side, main);
+        {
+            FA_STREAM_SCOPE(side);
+            middle[i] = fa_mul_scalar(i ? fa_neg(fa_neg(x)) : x, i + 1); /* backward comes to the first one last */
+            part[i] = fa_mul(middle[i], middle[i]);
+        }
+        fa_stream_wait_stream(main, side);
+        total = fa_add(total, part[i]);
+    }
+    bool fine = go_back(fa_sum(total), middle, grad, n, how);
+    for (int i = n - 1; i >= (how == FAILED); i--) {
+        fine &= grad[i] && fa_to_data(fa_mul_scalar(grad[i], 10), got, FA_FLOAT32); /* in the default stream */
+        for (int k = 0; k < 6; k++) fine &= got[k] == 2 * 2 * (float)(i + 1) * 10;
+    }
+    fa_synchronize(FA_CUDA(0));
+    return fine && !fa_failed();
+}
+
+static void gradients_left_in_side_streams_are_the_callers(void **state) {
+    (void)state;
+    for (int how = 0; how < WAYS_OF_LEAVING; how++)
+        for (uint64_t seed = 0; seed < 20; seed++)
+            for (int n = 2; n <= SIDES; n += SIDES - 2)
+                if (!left_in_sides(seed, n, (way)how))
+                    fail_msg("way %d, %d streams, seed %llu: %s", how, n, (unsigned long long)seed, fa_failed() ? fa_error_peek()->text : "wrong numbers");
+}
+
 /* ---- threads ---- */
 
 static void *in_a_thread(void *number) {
@@ -579,6 +636,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_wait_left_out_shows, clean),
         cmocka_unit_test_teardown(the_only_wait_left_out_shows, clean),
         cmocka_unit_test_teardown(backward_runs_on_the_forwards_streams, clean),
+        cmocka_unit_test_teardown(gradients_left_in_side_streams_are_the_callers, clean),
         cmocka_unit_test_teardown(threads_with_streams_of_their_own, clean),
         cmocka_unit_test_teardown(other_libraries_streams_are_bounded, clean),
     };

@@ -130,23 +130,24 @@ static bool take_over(entry *e)
     return fai_stream_take_over(e->grad->buffer, from, "backward");
 }
 
-static bool note_side(task *t, fa_device device, int stream)
-{
-    for (int i = 0; i < t->nsides; i++)
-        if (fa_device_equal(t->side[i].device, device) && t->side[i].stream == stream) return true;
-    if (t->nsides == SIDES) return fa_synchronize(device); /* rare: so many streams that the first are waited for */
-    t->side[t->nsides].device = device;
-    t->side[t->nsides++].stream = stream;
-    return true;
-}
-
-/* At the end the caller's streams have all of it. */
+/* The caller's streams have all of what was queued so far. */
 static bool join_sides(task *t)
 {
     bool ok = true;
     for (int i = 0; i < t->nsides; i++) ok &= fai_stream_join(t->side[i].device, t->side[i].stream, "backward");
     t->nsides = 0;
     return ok;
+}
+
+/* While the caller's own stream is current. */
+static bool note_side(task *t, fa_device device, int stream)
+{
+    for (int i = 0; i < t->nsides; i++)
+        if (fa_device_equal(t->side[i].device, device) && t->side[i].stream == stream) return true;
+    if (t->nsides == SIDES && !join_sides(t)) return false; /* rare: so many streams that the first are joined early */
+    t->side[t->nsides].device = device;
+    t->side[t->nsides++].stream = stream;
+    return true;
 }
 
 /* ---- summing gradients ---- */
@@ -346,8 +347,10 @@ static bool process(task *t, uint32_t at)
     const fai_node *node = t->entries[at].node;
     if (!streams_used() || node->op == &fai_accumulate_op || node->result.device.type == FA_DEVICE_CPU) return process_here(t, at);
     const fa_device device = node->result.device; /* the node may be gone afterwards */
-    const int stream = node->stream, before = fai_stream_swap(device, stream);
-    const bool ok = (stream == before || note_side(t, device, stream)) && process_here(t, at);
+    const int stream = node->stream;
+    if (stream != fai_stream_id(device) && !note_side(t, device, stream)) return false;
+    const int before = fai_stream_swap(device, stream);
+    const bool ok = process_here(t, at);
     fai_stream_swap(device, before);
     return ok;
 }
