@@ -8,10 +8,11 @@
  *   index_write   view[0] = out, view[1] = x, whose sizes are the space; view[2] = index, view[3] = status?
  *                 Where one place is written twice, any of the values stays.
  *   n[0] = bytes of an element, n[1] = elements in the indexed tensor from one index to the next, n[2] = size of the indexed
- *   dimension, n[3] = its number, n[4] = kind of the report (status.h), n[5] = 1: no negative indices
+ *   dimension, n[3] = its number, n[4] = kind of the report (status.h), n[5] = 1: no negative indices, n[7] = op of the report
  *   groups = ceil(numel / 1024)
  *
- * A negative index counts from the end. A bad one is reported and taken as 0. Without status an index is taken as it is.
+ * A negative index counts from the end. A bad one is reported; reading takes it as 0, writing leaves it out. Without status an index
+ * is taken as it is.
  *
  *   index_offset  several index tensors, or a check beforehand: view[0] = int64 offsets, contiguous, whose sizes are the space;
  *                 view[1] = index, view[2] = status. out = index * n[1], and with n[6] = 1 what is there is added; n[1] .. n[5]
@@ -34,10 +35,29 @@ FN fa_i64 index_offset_of(fa_i64 i, int ndim, PLAN_SPACE const fa_i64 *size, PLA
     return ndim > 0 ? offset + i * stride[0] : 0;
 }
 
-FN fa_i64 index_checked(fa_i64 index, fa_i64 size, GLOBAL fa_i64 *status, int kind, fa_i64 dim, int not_negative) {
-    if (index >= (not_negative ? 0 : -size) && index < size) return index < 0 ? index + size : index;
-    report_index(status, kind, index, dim, size);
-    return 0;
+/* Which element of the index tensor that is: dimensions in which the index is repeated do not count. */
+FN fa_i64 index_position(fa_i64 i, int ndim, PLAN_SPACE const fa_i64 *size, PLAN_SPACE const fa_i64 *stride) {
+    fa_i64 position = 0, scale = 1;
+    for (int d = ndim - 1; d >= 0; --d) {
+        if (stride[d] != 0) {
+            position += i % size[d] * scale;
+            scale *= size[d];
+        }
+        i /= size[d];
+    }
+    return position;
+}
+
+/* The place that an index names, -1 if it is bad. k: the operand that is the index. */
+#define CHECKED(index, status, k, space)                                                                                         \
+    ((index) >= (P.n[5] ? 0 : -P.n[2]) && (index) < P.n[2]                                                                       \
+         ? ((index) < 0 ? (index) + P.n[2] : (index))                                                                            \
+         : index_refused(ARG(fa_i64, status), (int)P.n[4], index, P.n[3], P.n[2],                                                \
+                         index_position(i, P.ndim, P.view[space].size, P.view[k].stride), P.n[7]))
+
+FN fa_i64 index_refused(GLOBAL fa_i64 *status, int kind, fa_i64 index, fa_i64 dim, fa_i64 size, fa_i64 position, fa_i64 op) {
+    report_index(status, kind, index, dim, size, position, op);
+    return -1;
 }
 
 FN void index_copy(GLOBAL char *to, fa_i64 i, GLOBAL const char *from, fa_i64 k, int bytes) {
@@ -55,8 +75,9 @@ KERNEL(index_read, 256) {
             const fa_i64 i = GROUP * 1024 + part * 256 + item;
             if (i < P.numel) {
                 fa_i64 index = fa_load_i64(ARG(const char, 2), P.view[2].dtype, OFFSET(2, 0));
-                if (P.view[3].kind) index = index_checked(index, P.n[2], ARG(fa_i64, 3), (int)P.n[4], P.n[3], (int)P.n[5]);
-                index_copy(ARG(char, 0), OFFSET(0, 0), ARG(const char, 1), OFFSET(1, 0) + index * P.n[1], (int)P.n[0]);
+                if (P.view[3].kind) index = CHECKED(index, 3, 2, 0);
+                index_copy(ARG(char, 0), OFFSET(0, 0), ARG(const char, 1), OFFSET(1, 0) + (index < 0 ? 0 : index) * P.n[1],
+                           (int)P.n[0]);
             }
         }
     }
@@ -68,8 +89,9 @@ KERNEL(index_write, 256) {
             const fa_i64 i = GROUP * 1024 + part * 256 + item;
             if (i < P.numel) {
                 fa_i64 index = fa_load_i64(ARG(const char, 2), P.view[2].dtype, OFFSET(2, 1));
-                if (P.view[3].kind) index = index_checked(index, P.n[2], ARG(fa_i64, 3), (int)P.n[4], P.n[3], (int)P.n[5]);
-                index_copy(ARG(char, 0), OFFSET(0, 1) + index * P.n[1], ARG(const char, 1), OFFSET(1, 1), (int)P.n[0]);
+                if (P.view[3].kind) index = CHECKED(index, 3, 2, 1);
+                if (index >= 0)
+                    index_copy(ARG(char, 0), OFFSET(0, 1) + index * P.n[1], ARG(const char, 1), OFFSET(1, 1), (int)P.n[0]);
             }
         }
     }
@@ -81,7 +103,7 @@ KERNEL(index_offset, 256) {
             const fa_i64 i = GROUP * 1024 + part * 256 + item;
             if (i < P.numel) {
                 const fa_i64 index = fa_load_i64(ARG(const char, 1), P.view[1].dtype, OFFSET(1, 0));
-                const fa_i64 offset = index_checked(index, P.n[2], ARG(fa_i64, 2), (int)P.n[4], P.n[3], (int)P.n[5]) * P.n[1];
+                const fa_i64 checked = CHECKED(index, 2, 1, 0), offset = (checked < 0 ? 0 : checked) * P.n[1];
                 const fa_i64 before = P.n[6] ? ARG(fa_i64, 0)[i] : 0;
                 ARG(fa_i64, 0)[i] = before + offset + index_offset_of(i, P.ndim, P.view[0].size, &P.n[8]);
             }
@@ -139,4 +161,5 @@ KERNEL(nonzero_write, 256) {
 }
 
 #undef OFFSET
+#undef CHECKED
 #undef NONZERO

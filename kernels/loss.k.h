@@ -7,7 +7,8 @@
  *                       groups = 1, or ceil(elements / 256) without reduction
  *   nll_loss_backward   view[0] = gradient of x, view[1] = g, view[2] = target, view[3] = weight?, view[4] = sum of weights
  *                       (mean) groups = ceil(elements of x / 1024)
- *   n[0] = batch, n[1] = classes, n[2] = space, n[3] = reduction (0 none, 1 mean by weight, 2 sum), n[4] = the ignored target
+ *   n[0] = batch, n[1] = classes, n[2] = space, n[3] = reduction (0 none, 1 mean by weight, 2 sum), n[4] = the ignored target,
+ *   n[5] = op of the report
  *
  * The two sums follow ordered.h. A target out of range is reported and counts as ignored. */
 #include "ordered.h"
@@ -29,7 +30,7 @@ KERNEL(N(nll_loss), 256) {
     ITEMS(256) {
         for (fa_i64 k = GROUP * 256 + item; k < count; k += P.groups * 256) {
             const fa_i64 c = TARGET(3);
-            if (c != P.n[4] && !IS_CLASS(c)) report_index(ARG(fa_i64, 5), FA_STATUS_TARGET, c, 1, classes);
+            if (c != P.n[4] && !IS_CLASS(c)) report_index(ARG(fa_i64, 5), FA_STATUS_TARGET, c, 1, classes, k, P.n[5]);
             if (P.n[3] == 0) STORE_ARG(0, k, ELEMENT_LOSS);
         }
         if (P.n[3] == 0 && GROUP == 0 && item == 0) STORE_ARG(1, 0, (REAL)0);

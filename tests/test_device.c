@@ -476,9 +476,11 @@ static void a_late_error_names_its_op(void **state) {
     fai_buffer_unref(b);
 }
 
-static void report(const fa_address pointers[8]) { report_index((fa_i64 *)(uintptr_t)pointers[1], FA_STATUS_INDEX, 5, 0, 3); }
+static void report(const fa_address pointers[8]) {
+    report_index((fa_i64 *)(uintptr_t)pointers[1], FA_STATUS_INDEX, 5, 0, 3, 7, fai_status_op("gather"));
+}
 static void report_target(const fa_address pointers[8]) {
-    report_index((fa_i64 *)(uintptr_t)pointers[1], FA_STATUS_TARGET, 12, 1, 10);
+    report_index((fa_i64 *)(uintptr_t)pointers[1], FA_STATUS_TARGET, 12, 1, 10, 0, fai_status_op("nll_loss"));
 }
 
 static void launch_index(const char *op, void (*on_launch)(const fa_address pointers[8])) {

@@ -308,10 +308,10 @@ static void places_that_are_not_there(void **state) {
         "index_copy_(): index 3 is out of bounds for dimension 0 with size 3");
     BAD(fa_index_copy(t, 0, negative, one), INDEX, "index_copy",
         "index_copy_(): index -1 is out of bounds for dimension 0 with size 3");
-    BAD(fa_index_fill_scalar(fa_reshape(t, FA_SHAPE(1, 3)), 1, bad, 1), INDEX, later ? "index_put" : "index_fill",
+    BAD(fa_index_fill_scalar(fa_reshape(t, FA_SHAPE(1, 3)), 1, bad, 1), INDEX, "index_fill",
         "index 3 is out of bounds for dimension 1 with size 3");
     if (later)
-        BAD(fa_masked_scatter(t, BOOLS(1, 1, 1), FLOATS(1, 2)), INDEX, "index_select",
+        BAD(fa_masked_scatter(t, BOOLS(1, 1, 1), FLOATS(1, 2)), INDEX, "masked_scatter",
             "index out of range in self. Index 2 was found");
     else
         BAD(fa_masked_scatter(t, BOOLS(1, 1, 1), FLOATS(1, 2)), RUNTIME, "masked_scatter",

@@ -1,7 +1,11 @@
-/* Indexing, softmax, norms and nll through the public functions: values, torch's sentences, bad indices that a device tells late,
- * sums of many keys, which a device sorts, and every allocation failing in turn. */
+/* Indexing, softmax, norms and nll through the public functions: values, torch's sentences, bad indices that a device tells at the call
+ * or late, sums of many keys, which a device sorts, and every allocation failing in turn. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
+/* test-env: FACULA_SIM=cuda:1 FACULA_CHECK=now */
+/* test-env: FACULA_SIM=cuda:1 FACULA_CHECK=late */
+/* test-env: FACULA_SIM=cuda:1 FACULA_CHECK=soon */
+/* test-env: FACULA_SIM=cuda:1 CUDA_LAUNCH_BLOCKING=1 */
 /* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/check.h"
 #include <fa_functional.h>
@@ -10,9 +14,18 @@ static fa_tensor *whole(fa_shape shape, const int64_t *values) { return fa_from_
 #define WHOLE(shape, ...)   whole((shape), (int64_t[]){__VA_ARGS__})
 #define NUMBERS(shape, ...) fa_from_data(((float[]){__VA_ARGS__}), FA_FLOAT32, (shape), .device = device)
 
-/* The call meets a bad index: the CPU says so at once, a device when somebody waits. */
-static void check_late(fa_tensor *result, fa_code code, const char *text, int line) {
-    if (device.type == FA_DEVICE_CPU) {
+/* An index that a device computed: nobody knows what is in it. */
+#define COMPUTED(shape, ...) fa_mul_scalar(WHOLE(shape, __VA_ARGS__), FA_NUM(1))
+
+static bool check_is(const char *mode) { return getenv("FACULA_CHECK") && !strcmp(getenv("FACULA_CHECK"), mode); }
+static bool launches_wait(void) { return check_is("now") || getenv("CUDA_LAUNCH_BLOCKING"); }
+
+/* The call meets a bad index that came from the host: the call itself says so. */
+#define NOW(call, code, text) check_bad((call), FA_ERR_##code, (text), !check_is("late"), __LINE__)
+
+/* It meets one that was computed: the CPU says so at once, a device when somebody waits. */
+static void check_bad(fa_tensor *result, fa_code code, const char *text, bool known, int line) {
+    if (device.type == FA_DEVICE_CPU || known || launches_wait()) {
         check_error(result, code, text, line);
         return;
     }
@@ -20,7 +33,7 @@ static void check_late(fa_tensor *result, fa_code code, const char *text, int li
     check_error(NULL, code, text, line);
     assert_true(fa_synchronize(device)); /* it was told once, and the device works on */
 }
-#define LATE(call, code, text) check_late((call), FA_ERR_##code, (text), __LINE__)
+#define LATE(call, code, text) check_bad((call), FA_ERR_##code, (text), false, __LINE__)
 
 /* ---- along one dimension ---- */
 
@@ -39,9 +52,9 @@ static void gather_and_scatter(void **state) {
     FAILS(fa_gather(x, 1, WHOLE(FA_SHAPE(3, 1), 0, 1, 2)), RUNTIME, "Size does not match at dimension 0 expected index [3, 1]");
     FAILS(fa_gather(x, 2, index), INDEX, "Dimension out of range (expected to be in range of [-2, 1], but got 2)");
     FAILS(fa_scatter(x, 1, index, index), RUNTIME, "scatter(): Expected self.dtype to be equal to src.dtype");
-    LATE(fa_gather(x, 1, WHOLE(FA_SHAPE(1, 1), 3)), RUNTIME, "index 3 is out of bounds for dimension 1 with size 3");
-    LATE(fa_gather(x, 1, WHOLE(FA_SHAPE(1, 1), -1)), RUNTIME, "index -1 is out of bounds for dimension 1 with size 3");
-    LATE(fa_scatter_add(x, 0, WHOLE(FA_SHAPE(1, 1), 2), x), RUNTIME, "index 2 is out of bounds for dimension 0 with size 2");
+    NOW(fa_gather(x, 1, WHOLE(FA_SHAPE(1, 1), 3)), RUNTIME, "index 3 is out of bounds for dimension 1 with size 3");
+    NOW(fa_gather(x, 1, WHOLE(FA_SHAPE(1, 1), -1)), RUNTIME, "index -1 is out of bounds for dimension 1 with size 3");
+    NOW(fa_scatter_add(x, 0, WHOLE(FA_SHAPE(1, 1), 2), x), RUNTIME, "index 2 is out of bounds for dimension 0 with size 2");
     CHECK(x, FA_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
 }
 
@@ -57,8 +70,8 @@ static void slices(void **state) {
     FAILS(fa_index_select(x, 0, WHOLE(FA_SHAPE(1, 1), 0)), INDEX, "index_select(): Index is supposed to be a vector");
     FAILS(fa_embedding(x, fa_cast(index, FA_FLOAT32), -1), RUNTIME,
           "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got");
-    LATE(fa_index_select(x, 0, WHOLE(FA_SHAPE(1), 3)), INDEX, "index out of range in self");
-    LATE(fa_embedding(x, WHOLE(FA_SHAPE(1), -1), -1), INDEX, "index out of range in self");
+    NOW(fa_index_select(x, 0, WHOLE(FA_SHAPE(1), 3)), INDEX, "index out of range in self");
+    NOW(fa_embedding(x, WHOLE(FA_SHAPE(1), -1), -1), INDEX, "index out of range in self");
     FAILS(fa_index_select(fa_empty(FA_SHAPE(0, 2), .device = device), 0, index), INDEX, "index is out of bounds for dimension 0");
 }
 
@@ -94,8 +107,8 @@ static void advanced_errors(void **state) {
     FAILS(INDEX(x, fa_cast(i, FA_FLOAT32)), INDEX, "tensors used as indices must be long, int, byte or bool tensors");
     FAILS(INDEX(x, fa_cast(WHOLE(FA_SHAPE(3), 0, 1, 1), FA_BOOL)), INDEX,
           "The shape of the mask [3] at index 0 does not match the shape of the indexed tensor [2, 3] at index 0");
-    LATE(INDEX(x, NULL, WHOLE(FA_SHAPE(1), 3)), INDEX, "index 3 is out of bounds for dimension 1 with size 3");
-    LATE(INDEX(x, i, WHOLE(FA_SHAPE(1), -4)), INDEX, "index -4 is out of bounds for dimension 1 with size 3");
+    NOW(INDEX(x, NULL, WHOLE(FA_SHAPE(1), 3)), INDEX, "index 3 is out of bounds for dimension 1 with size 3");
+    NOW(INDEX(x, i, WHOLE(FA_SHAPE(1), -4)), INDEX, "index -4 is out of bounds for dimension 1 with size 3");
     FAILS(PUT(x, i, false, i), RUNTIME,
           "Index put requires the source and destination dtypes match, got Float for the destination");
     FAILS(PUT(x, NUMBERS(FA_SHAPE(2), 1, 2), false, i), RUNTIME,
@@ -210,7 +223,7 @@ static void nll(void **state) {
     FAILS(fa_nll_loss(x, t, .weight = NUMBERS(FA_SHAPE(4), 1, 1, 1, 1)), RUNTIME,
           "weight tensor should be defined either for all 3 classes or no classes but got weight tensor of shape: [4]");
     FAILS(fa_nll_loss(x, t, .reduction = "avg"), VALUE, "avg is not a valid value for reduction");
-    LATE(fa_nll_loss(x, WHOLE(FA_SHAPE(2), 0, 3)), INDEX, "Target 3 is out of bounds.");
+    NOW(fa_nll_loss(x, WHOLE(FA_SHAPE(2), 0, 3)), INDEX, "Target 3 is out of bounds.");
 }
 
 /* ---- no memory ---- */
@@ -270,9 +283,82 @@ static void every_allocation_may_fail(void **state) {
     fa_test_caches(true);
 }
 
+/* ---- what is known before a launch ---- */
+
+/* In this order the first bad element stands; its number counts in rows of the index as the caller sees it. */
+static void the_place_of_a_bad_index(void **state) {
+    (void)state;
+    fa_tensor *x = counting(FA_SHAPE(4, 2)), *index = WHOLE(FA_SHAPE(2, 3), 0, 3, 1, 2, 4, 5);
+    NOW(fa_embedding(x, index, -1), INDEX,
+        "index out of range in self. Index 4 was found, and dimension 0 has size 4: indices go from 0 to 3. It is element 4 of 'index'");
+    NOW(fa_embedding(x, fa_t(index), -1), INDEX, "index out of range in self. Index 4 was found, and dimension 0 has size 4: indices go "
+                                                 "from 0 to 3. It is element 3 of 'index'");
+    CHECK(fa_embedding(x, fa_select(index, 0, 0), -1), FA_SHAPE(3, 2), 0, 1, 6, 7, 2, 3); /* of a view, its own elements count */
+    LATE(fa_index_select(x, 0, COMPUTED(FA_SHAPE(3), 0, 1, 9)), INDEX, "index out of range in self. Index 9 was found, and dimension 0 has "
+                                                                       "size 4: indices go from 0 to 3. It is element 2 of 'index'");
+    LATE(fa_gather(x, 0, COMPUTED(FA_SHAPE(2, 2), 0, 1, -1, 2)), RUNTIME,
+         "index -1 is out of bounds for dimension 0 with size 4. Indices go from 0 to 3. It is element 2 of 'index'");
+    LATE(INDEX(x, COMPUTED(FA_SHAPE(2), 0, 4), NULL), INDEX,
+         "index 4 is out of bounds for dimension 0 with size 4. Indices go from -4 to 3. It is element 1 of 'indices'");
+    LATE(fa_cross_entropy(x, COMPUTED(FA_SHAPE(4), 0, 1, 0, 2)), INDEX,
+         "Target 2 is out of bounds. There are 2 classes: targets go from 0 to 1. It is element 3 of 'target'");
+}
+
+static int waits(void) { return device.type == FA_DEVICE_CPU ? 0 : (int)fa_device_get_counts(device).waits; }
+
+/* Right ones cost no wait, also with a value that is ignored, above or below the classes. */
+static void known_indices_cost_no_wait(void **state) {
+    (void)state;
+    fa_tensor *x = counting(FA_SHAPE(4, 2)), *plain = WHOLE(FA_SHAPE(4), 0, 1, 1, 0), *below = WHOLE(FA_SHAPE(4), 0, -100, 1, -100),
+              *above = WHOLE(FA_SHAPE(4), 255, 1, 0, 255), *only = WHOLE(FA_SHAPE(4), -100, -100, -100, -100), *both = fa_clone(below);
+    const int before = waits();
+    assert_non_null(fa_cross_entropy(x, plain));
+    assert_non_null(fa_cross_entropy(x, below));
+    assert_non_null(fa_cross_entropy(x, both));
+    assert_non_null(fa_cross_entropy(x, above, .ignore_index = 255));
+    assert_non_null(fa_cross_entropy(x, only));
+    assert_non_null(fa_embedding(x, plain, -1));
+    assert_non_null(INDEX(x, plain, NULL));
+    if (!launches_wait()) assert_int_equal(waits() - before, 0);
+    NOW(fa_cross_entropy(x, above), INDEX, "Target 255 is out of bounds.");
+    NOW(fa_cross_entropy(x, below, .ignore_index = 255), INDEX, "Target -100 is out of bounds.");
+    assert_true(fa_synchronize(device));
+}
+
+static char warning[200];
+static void keep_warning(const char *op, const char *text) { snprintf(warning, sizeof warning, "%s: %s", op, text); }
+
+/* Of the first index on a device: this test is the first. */
+static void a_mode_that_is_none(void **state) {
+    (void)state;
+    fai_set_warn(keep_warning);
+    WHOLE(FA_SHAPE(1), 0);
+    fai_set_warn(NULL);
+    assert_string_equal(warning, check_is("soon") ? "FACULA_CHECK: 'soon' is none of now, late and known: known is taken" : "");
+}
+
+/* What is written after the copy counts, on whichever way; and nothing is written where a bad index points. */
+static void what_is_known_is_forgotten(void **state) {
+    (void)state;
+    fa_tensor *x = counting(FA_SHAPE(4, 2)), *index = WHOLE(FA_SHAPE(2), 9, 9);
+    fa_fill_(index, FA_NUM(3));
+    CHECK(fa_embedding(x, index, -1), FA_SHAPE(2, 2), 6, 7, 6, 7);
+    fa_copy_(index, WHOLE(FA_SHAPE(2), 1, 8));
+    NOW(fa_embedding(x, index, -1), INDEX, "index out of range in self. Index 8 was found");
+    fa_copy_(fa_slice(index, 0, 1, 2, 1), WHOLE(FA_SHAPE(1), 0));
+    CHECK(fa_embedding(x, index, -1), FA_SHAPE(2, 2), 2, 3, 0, 1);
+    fa_tensor *zeros = fa_zeros(FA_SHAPE(4), .device = device);
+    LATE(fa_scatter_value_(zeros, 0, COMPUTED(FA_SHAPE(2), 5, 6), FA_NUM(7)), RUNTIME, "index 5 is out of bounds");
+    CHECK(zeros, FA_SHAPE(4), 0, 0, 0, 0);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
+        TEST(a_mode_that_is_none),
+        TEST(the_place_of_a_bad_index),
+        TEST(known_indices_cost_no_wait),
+        TEST(what_is_known_is_forgotten),
         TEST(gather_and_scatter),
         TEST(slices),
         TEST(advanced_reading),

@@ -283,7 +283,7 @@ static void a_bad_index_in_a_side_stream(void **state) {
     (void)state;
     FA_SCOPE;
     const fa_stream side = fa_stream_new(FA_CUDA(0), 0);
-    fa_tensor *x = fa_arange(0, 5, 1, .dtype = FA_FLOAT32, .device = FA_CUDA(0)), *bad = fa_to(fa_ints(1, 7), FA_CUDA(0));
+    fa_tensor *x = fa_arange(0, 5, 1, .dtype = FA_FLOAT32, .device = FA_CUDA(0)), *bad = fa_mul_scalar(fa_to(fa_ints(1, 7), FA_CUDA(0)), 1);
     assert_true(fa_synchronize(FA_CUDA(0)));
     FA_STREAM_SCOPE(side);
     (void)fa_index_select(x, 0, bad);

@@ -233,7 +233,7 @@ static void between(fa_device one, fa_device other) {
 /* What only a wait can tell: an index that is not there. */
 static void late_errors(fa_device on) {
     FA_SCOPE;
-    fa_tensor *x = fa_arange(0, 5, 1, .dtype = FA_FLOAT32, .device = on), *bad = fa_to(fa_ints(1, 7), on),
+    fa_tensor *x = fa_arange(0, 5, 1, .dtype = FA_FLOAT32, .device = on), *bad = fa_mul_scalar(fa_to(fa_ints(1, 7), on), 1), /* made there: no call knows it */
               *good = fa_to(fa_ints(1, 3), on);
     (void)fa_index_select(x, 0, bad);
     if (fa_synchronize(on)) note("no late error\n");
@@ -245,7 +245,8 @@ static void late_errors(fa_device on) {
 /* All of it; or only an index that is not there on one of the devices, left for fa_finish to find. */
 static int program(const fa_device *on, int bad_at_the_end, float *host) {
     if (bad_at_the_end < DEVICES) {
-        (void)fa_index_select(fa_ones(FA_SHAPE(5), .device = on[bad_at_the_end]), 0, fa_to(fa_ints(9), on[bad_at_the_end]));
+        (void)fa_index_select(fa_ones(FA_SHAPE(5), .device = on[bad_at_the_end]), 0,
+                              fa_mul_scalar(fa_to(fa_ints(9), on[bad_at_the_end]), 1));
     } else {
         train(on[0]);
         copies(on[1], host);

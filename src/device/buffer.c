@@ -14,6 +14,8 @@ static void fill_in(fai_buffer *b, fa_device device, size_t bytes) {
     b->release = NULL;
     b->context = NULL;
     b->written = 0;
+    b->ranged = 0;
+    b->exported = false;
     b->pending = false;
 }
 

@@ -9,6 +9,7 @@
  * no events. What is asked of waits is only what CUDA asks: streams join by waiting for a captured one, and are waited for before
  * the end. */
 #include "graph.h"
+#include "../../kernels/status.h"
 #include <string.h>
 
 /* ---- what is not allowed ---- */
@@ -248,12 +249,7 @@ static fai_buffer *new_words(fa_graph *g, size_t bytes, const char *op) {
 }
 
 fai_buffer *fai_capture_status(fa_graph *g, const char *op) {
-    const bool first = !g->status;
-    if (first) g->status = new_words(g, 4 * sizeof(int64_t), op);
-    if (first)
-        g->status_op = op;
-    else if (g->status_op && strcmp(g->status_op, op) != 0)
-        g->status_op = NULL;
+    if (!g->status) g->status = new_words(g, FA_STATUS_WORDS * sizeof(int64_t), op);
     return g->status;
 }
 

@@ -8,6 +8,9 @@
 #include <sys/fa_backend.h>
 #include <sys/fa_plan.h>
 
+/* Where all whole numbers of a buffer lie: in low .. high, those that are not low from low2 on, those that are not high up to high2. */
+typedef struct fai_range { int64_t low, low2, high, high2; } fai_range;
+
 /* One allocation on one device. Counts are atomic: queues and worker threads hold buffers, never tensors. */
 typedef struct fai_buffer {
     atomic_int refs;
@@ -20,6 +23,9 @@ typedef struct fai_buffer {
     void *context;
     void *block;                 /* the allocator's own */
     uint64_t written;            /* on devices: which stream's which operation wrote it last (spoiled.c); 0: none */
+    uint8_t ranged;              /* the whole-number type whose values there are known to lie in range; 0: unknown (ops/known.c) */
+    bool exported;               /* somebody has the address and may write there: nothing is known of it any more */
+    fai_range range;
 } fai_buffer;
 /* NULL and an error (with the report, on a device) if there is no memory. bytes may be 0. op of this and the functions below must
  * live on (a literal): late errors name it. */
@@ -35,6 +41,7 @@ static inline void *fai_buffer_host(const fai_buffer *b) {
 }
 static inline fai_buffer *fai_buffer_ref(fai_buffer *b) { atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed); return b; }
 void fai_buffer_unref(fai_buffer *b);
+bool fai_may_range(const fai_buffer *b);    /* on a device, written by the library alone, and nobody captures: range may be set and used */
 bool fai_buffer_used_by(fai_buffer *b, fa_stream stream, const char *op); /* its memory is given to nobody before that stream is done with it */
 
 /* ---- report.c: what the rooms above know of memory, for the out-of-memory report. Each is set once, at load. ---- */
@@ -114,9 +121,16 @@ bool fai_graph_feed(fa_device device, const fai_feed *feed, const char *op);
  * how far the graph has moved it. Borrowed. The lock of the generators is held. */
 fai_buffer *fai_graph_generator(fa_device device, fa_generator *g, uint64_t **used, const char *op);
 
-/* Four 64-bit words on the device that kernels set on a bad index (kernels/status.h). Waits look at them. Borrowed. */
+/* Six 64-bit words on the device that kernels set on a bad index (kernels/status.h). Waits look at them. Borrowed. */
 fai_buffer *fai_device_status(fa_device device, const char *op);
-bool fai_fail_status(const char *op, const int64_t words[4]); /* the error that such words stand for; returns false */
+int64_t fai_status_op(const char *op);                        /* op's number in such words; 0: too many have one */
+bool fai_fail_status(const char *op, const int64_t words[6]); /* the error that such words stand for; returns false */
+/* CUDA_LAUNCH_BLOCKING=1: each launch is waited for. FACULA_CHECK: "now" waits behind each kernel that may meet a bad index; "late" leaves all to the kernels; else what is known of an
+ * index before its launch is looked at. */
+typedef enum fai_checking { FAI_CHECK_KNOWN, FAI_CHECK_NOW, FAI_CHECK_LATE } fai_checking;
+fai_checking fai_check_mode(void);
+bool fai_launches_wait(void);
+bool fai_stream_check(fa_device device, const char *op);      /* waits for the current stream, if nobody captures: errors come now */
 
 /* Adds a backend at run time (plug-ins, tests). type_of names the type of each device where it differs from the backend's own
  * name; may be NULL. Returns the number of the backend's device type, 0 if its name is none. Strings `op` must live on. */

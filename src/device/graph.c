@@ -281,9 +281,8 @@ static bool run_steps(fa_graph *g, fai_stream *s) {
 /* Index kernels of the graph report to its own words, and waits look at the stream's. What the stream has already goes there and
  * back, so that the first report counts. */
 static bool carry_status(fa_graph *g, fai_stream *s, bool there) {
-    fai_buffer *words = fai_status_words(s, g->status_op ? g->status_op : "graph_replay");
+    fai_buffer *words = fai_status_words(s, "graph_replay");
     if (!words) return false;
-    if (!g->status_op) s->status_op = NULL;
     const uint64_t to = there ? g->status->address : words->address, from = there ? words->address : g->status->address;
     int code = g->dev->backend->copy(g->dev->ordinal, s->handle, FA_COPY_WITHIN, to, NULL, from, words->bytes);
     s->place++;
@@ -300,7 +299,7 @@ static void note_written(fa_graph *g, fai_stream *s) {
         fai_buffer *b = g->kept[i].buffer;
         if (!b || !g->kept[i].writes || b->device.type == FA_DEVICE_CPU) continue;
         if (bad)
-            b->written = bad;
+            b->written = bad, b->ranged = 0;
         else
             fai_wrote(s, b, g->kept[i].whole);
     }

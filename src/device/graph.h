@@ -55,7 +55,6 @@ struct fa_graph {
     fai_fed *feeds;
     fai_drawn *drawn;
     fai_buffer *status;                  /* what index kernels of it report to */
-    const char *status_op;               /* NULL: several */
     bool invalid;                        /* something could not be noted down */
     char why[96];                        /* what: an operator's name */
     fa_graph_handle exec;                /* NULL: the list is replayed */

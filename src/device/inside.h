@@ -64,7 +64,6 @@ typedef struct fai_stream {
     uint64_t first, launched;            /* numbers on the device: of the first launch since the last wait (0: none), of the last */
     fai_buffer *status;
     bool status_asked;                   /* an index kernel may have written to it since the last wait */
-    const char *status_op;
     fa_event_handle marker;              /* behind place `marked`: how queries and the watchdog know how far it has come */
     uint64_t marked;
     bool hung;                           /* the watchdog gave it up */

@@ -18,7 +18,7 @@ struct fai_staged {
     size_t bytes;
 };
 
-enum { STATUS_WORDS = 4, STATUS_BYTES = STATUS_WORDS * sizeof(int64_t) }; /* kernels/status.h */
+enum { STATUS_BYTES = FA_STATUS_WORDS * sizeof(int64_t) };
 
 static void *staged_data(fai_staged *s) { return (char *)s + 64; }
 
@@ -124,32 +124,6 @@ static void free_staged(fai_stream *s) {
     s->staged_bytes = 0;
 }
 
-bool fai_fail_status(const char *op, const int64_t words[4]) {
-    long long index = words[1], dim = words[2], size = words[3];
-    switch (words[0]) {
-    case FA_STATUS_TARGET:
-        return fai_fail(FA_ERR_INDEX, op, "Target %lld is out of bounds. There are %lld classes: targets go from 0 to %lld",
-                        index, size, size - 1);
-    case FA_STATUS_SELF:
-        return fai_fail(
-            FA_ERR_INDEX, op,
-            "index out of range in self. Index %lld was found, and dimension %lld has size %lld: indices go from 0 to %lld",
-            index, dim, size, size - 1);
-    case FA_STATUS_PLACE:
-        return fai_fail(FA_ERR_RUNTIME, op,
-                        "index %lld is out of bounds for dimension %lld with size %lld. Indices go from 0 to %lld", index, dim,
-                        size, size - 1);
-    case FA_STATUS_COPY:
-        return fai_fail(FA_ERR_INDEX, op,
-                        "index_copy_(): index %lld is out of bounds for dimension %lld with size %lld. Indices go from 0 to %lld",
-                        index, dim, size, size - 1);
-    default:
-        return fai_fail(FA_ERR_INDEX, op,
-                        "index %lld is out of bounds for dimension %lld with size %lld. Indices go from %lld to %lld", index, dim,
-                        size, -size, size - 1);
-    }
-}
-
 /* Puts the stream's own mark behind all that is in it now, unless it lies there. */
 static int mark(fai_stream *s) {
     const fa_backend *b = s->dev->backend;
@@ -216,7 +190,7 @@ static bool fail_hangs(const fai_stream *s, const char *op) {
 /* With the lock held. Reads the status words with the same wait if an index kernel was launched since the last one. */
 static bool wait_locked(fai_stream *s, const char *op) {
     fai_dev *dev = s->dev;
-    int64_t words[STATUS_WORDS] = {0};
+    int64_t words[FA_STATUS_WORDS] = {0};
     bool asked = s->status && s->status_asked;
     int code = 0;
     if (asked && watchdog() > 0) {
@@ -229,15 +203,18 @@ static bool wait_locked(fai_stream *s, const char *op) {
     if (waited == HANGS) return fail_hangs(s, op);
     if (!code) code = waited;
     count(&dev->count.waits);
+    const char *const caller = fai_tls.called;
+    fai_tls.called = NULL; /* what failed is no part of the call that waits */
     if (code) fail_late(s, code, waited != 0, op);
     bool fine = code == 0;
     free_staged(s);
     if (fine && asked && words[0]) {
-        fai_fail_status(s->status_op ? s->status_op : "index", words);
+        fai_fail_status(NULL, words);
         dev->backend->fill(dev->ordinal, s->handle, s->status->address, 0, STATUS_BYTES); /* the next kernel may report again */
         s->place++;
         fine = false;
     }
+    fai_tls.called = caller;
     s->status_asked = false;
     s->first = 0;
     s->foreign = 0;
@@ -383,10 +360,6 @@ static fai_buffer *new_status(fai_stream *s, const char *op) {
 
 fai_buffer *fai_status_words(fai_stream *s, const char *op) {
     if (!s->status) s->status = new_status(s, op);
-    if (s->status_asked && s->status_op && strcmp(s->status_op, op) != 0)
-        s->status_op = NULL; /* one of several ops */
-    else if (!s->status_asked)
-        s->status_op = op;
     s->status_asked = true;
     return s->status;
 }
@@ -541,7 +514,7 @@ static bool copy_on_device(fai_buffer *to, size_t to_offset, fai_buffer *from, s
     s->place++;
     const uint64_t bad = fai_spoiled_at(dev, from, NULL);
     if (code == 0 && bad)
-        to->written = bad;
+        to->written = bad, to->ranged = 0;
     else if (code == 0)
         fai_wrote(s, to, bytes == to->bytes);
     pthread_mutex_unlock(&s->lock);

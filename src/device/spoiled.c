@@ -35,7 +35,15 @@ uint64_t fai_spoiled_at(fai_dev *dev, const fai_buffer *b, fai_spoiled *out) {
 
 bool fai_is_spoiled(fai_dev *dev, const fai_buffer *b, fai_spoiled *out) { return fai_spoiled_at(dev, b, out) != 0; }
 
+/* The memory of a graph's pool is written by replays, of which the buffer does not learn. */
+bool fai_may_range(const fai_buffer *b) {
+    if (b->device.type == FA_DEVICE_CPU || b->release || !b->context || b->exported || fai_capturing(b->device)) return false;
+    fai_dev *dev = ((const fai_block *)b->context)->heap->pool ? NULL : fai_dev_find(b->device);
+    return dev && !fai_is_spoiled(dev, b, NULL);
+}
+
 void fai_wrote(fai_stream *s, fai_buffer *b, bool whole) {
+    b->ranged = 0;
     if (whole || !fai_is_spoiled(s->dev, b, NULL)) b->written = fai_place_base(s) | s->place;
 }
 
@@ -55,7 +63,7 @@ void fai_launch_wrote(fai_stream *s, const char *kernel, const fa_plan *plan, fa
     for (int i = 0; i < 8; i++) {
         if (!buffers[i] || !plan->view[i].writes) continue;
         if (bad)
-            buffers[i]->written = bad;
+            buffers[i]->written = bad, buffers[i]->ranged = 0;
         else
             fai_wrote(s, buffers[i], failed && fai_launch_covers(kernel, &plan->view[i], buffers[i]));
     }

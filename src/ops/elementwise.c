@@ -394,10 +394,13 @@ static bool copy_across(const char *op, fa_tensor *to, fa_tensor *from)
     const size_t total = (size_t)(to->numel * bytes);
     const bool queued = FAI_UNLIKELY(fai_tls.non_blocking) &&
                         ((fai_on_cpu(source) && fai_buffer_is_pinned(source->buffer)) || (fai_on_cpu(target) && fai_buffer_is_pinned(target->buffer)));
+    const bool busy = queued && source->buffer->pending; /* what is in it may still be on its way there */
     bool ok = queued ? fai_copy_queued(target->buffer, (size_t)(target->offset * bytes), source->buffer, (size_t)(source->offset * bytes), total, op)
               : fai_on_cpu(source) ? fai_copy_to_device(target->buffer, (size_t)(target->offset * bytes), fai_host(source), total, op)
               : fai_on_cpu(target) ? fai_copy_to_host(fai_host(target), source->buffer, (size_t)(source->offset * bytes), total, op)
                                    : fai_copy_within(target->buffer, (size_t)(target->offset * bytes), source->buffer, (size_t)(source->offset * bytes), total, op);
+    if (ok && fai_on_cpu(source) && !busy) fai_note_range(target, (char *)(uintptr_t)source->buffer->address + source->offset * bytes);
+    else if (ok) fai_pass_range(target, source);
     return ok && (target == to || fai_copy(op, to, target));
 }
 
@@ -406,7 +409,9 @@ bool fai_copy(const char *op, fa_tensor *to, fa_tensor *from)
     if (to->numel == 0) return true;
     if (!fa_device_equal(to->device, from->device)) return copy_across(op, to, from);
     const fai_operand operand = {.tensor = from};
-    return run_planned(op, fai_compute(from->dtype), FAI_ROW_positive, to, 1, &operand, NULL);
+    if (!run_planned(op, fai_compute(from->dtype), FAI_ROW_positive, to, 1, &operand, NULL)) return false;
+    fai_pass_range(to, from);
+    return true;
 }
 
 fa_tensor *fai_contiguous(const char *op, fa_tensor *t)
@@ -435,7 +440,9 @@ bool fai_fill_scalar(const char *op, fa_tensor *t, fa_scalar value)
     }
     const fai_operand operand = {.scalar = value};
     int compute = value.kind == FA_SCALAR_FLOAT ? (fai_is_float(t->dtype) ? fai_compute(t->dtype) : FAI_F64) : FAI_I64;
-    return run_planned(op, compute, FAI_ROW_positive, t, 1, &operand, NULL);
+    if (!run_planned(op, compute, FAI_ROW_positive, t, 1, &operand, NULL)) return false;
+    if (value.kind != FA_SCALAR_FLOAT) fai_note_bounds(t, fa_scalar_int(value), fa_scalar_int(value));
+    return true;
 }
 
 bool fai_zero(const char *op, fa_tensor *t)
@@ -443,5 +450,5 @@ bool fai_zero(const char *op, fa_tensor *t)
     if (t->numel == 0) return true;
     if (!FAI_HAS(t, FAI_CONTIGUOUS)) return fai_fill_scalar(op, t, fa_scalar_of_int(0));
     const size_t bytes = fa_dtype_size((fa_dtype)t->dtype);
-    return fai_fill(t->buffer, (size_t)t->offset * bytes, 0, (size_t)t->numel * bytes, op);
+    return fai_fill(t->buffer, (size_t)t->offset * bytes, 0, (size_t)t->numel * bytes, op) && (fai_note_bounds(t, 0, 0), true);
 }

@@ -152,11 +152,16 @@ static bool write_data(const char *op, fa_tensor *t, const void *data, fa_dtype 
         fai_convert(fai_host(t), (fa_dtype)t->dtype, data, from, t->numel);
         return true;
     }
-    if (t->dtype == from) return fai_copy_to_device(t->buffer, 0, data, bytes, op);
+    if (t->dtype == from) {
+        if (!fai_copy_to_device(t->buffer, 0, data, bytes, op)) return false;
+        fai_note_range(t, data);
+        return true;
+    }
     void *converted = fai_alloc_aligned(FAI_TAG_DATA, bytes);
     if (!converted) return fai_fail_memory(op, bytes);
     fai_convert(converted, (fa_dtype)t->dtype, data, from, t->numel);
     const bool ok = fai_copy_to_device(t->buffer, 0, converted, bytes, op);
+    if (ok) fai_note_range(t, converted);
     fai_free_aligned(FAI_TAG_DATA, converted, bytes);
     return ok;
 }

@@ -3,6 +3,7 @@
  * kernel runs over them, and what it writes is copied back: slow, and the same bits where a device promises the CPU's. It happens only
  * when asked for; each operation is told of once and counted. */
 #include "ops.h"
+#include "../../kernels/status.h"
 #include "../backends/cpu/cpu.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -163,8 +164,8 @@ static void let_go(work *w) {
 static bool indices_are_right(work *w) {
     for (int i = 0; i < w->nparts; i++) {
         const mirror *m = &w->parts[i];
-        if (!m->writes || m->high - m->low != 4 * (int64_t)sizeof(int64_t) || m->buffer != fai_device_status(m->buffer->device, w->op)) continue;
-        int64_t words[4];
+        if (!m->writes || m->high - m->low != FA_STATUS_WORDS * (int64_t)sizeof(int64_t) || m->buffer != fai_device_status(m->buffer->device, w->op)) continue;
+        int64_t words[FA_STATUS_WORDS];
         memcpy(words, m->memory, sizeof words);
         if (words[0]) return fai_fail_status(w->op, words);
     }

@@ -11,13 +11,14 @@ static void set_strides(fa_plan_view *view, int ndim, const int64_t *size, const
     for (int d = 0; d < ndim; d++) view->size[d] = size[d], view->stride[d] = stride[d];
 }
 
-static bool set_place(const char *op, fa_plan *plan, const fai_place *place) {
+static bool set_place(const char *op, fa_plan *plan, const fai_place *place, fa_tensor *index) {
     if (place->size == 0)
         return fai_fail(FA_ERR_INDEX, op, "index is out of bounds for dimension %d with size 0: there is nothing to index",
                         place->dim);
     plan->n[1] = place->step, plan->n[2] = place->size, plan->n[3] = place->dim, plan->n[4] = place->kind,
-    plan->n[5] = place->not_negative;
-    return true;
+    plan->n[5] = place->not_negative, plan->n[7] = fai_on_cpu(index) ? 0 : fai_status_number(op);
+    return fai_indices_fit(op, index, place->not_negative ? 0 : -place->size, place->size - 1, 0, place->kind, place->dim,
+                           place->size);
 }
 
 static int64_t elements(int ndim, const int64_t *size) {
@@ -36,14 +37,16 @@ bool fai_index_run(const char *op, bool writes, fa_tensor *indexed, fa_tensor *o
     plan.ndim = space->ndim;
     plan.groups = fai_groups(plan.numel, 1024);
     plan.n[0] = (fa_i64)fa_dtype_size((fa_dtype)indexed->dtype), plan.n[1] = 1;
-    if (place && (!set_place(op, &plan, place) || !(operands[3] = fai_status(op, indexed->device)))) return false;
+    if (place && (!set_place(op, &plan, place, index) || !(operands[3] = fai_status(op, indexed->device)))) return false;
     for (int k = 0; k < 4; k++)
         if (operands[k]) fai_plan_view(&plan, k, operands[k], k == 0 || k == 3);
     set_strides(&plan.view[writes ? 0 : 1], space->ndim, space->size, space->indexed);
     set_strides(&plan.view[writes ? 1 : 0], space->ndim, space->size, space->other);
     set_strides(&plan.view[2], space->ndim, space->size, space->index);
-    return fai_run(writes ? FAI_K_index_write : FAI_K_index_read, &plan, operands, 4, op) &&
-           (!place || fai_status_ok(op, operands[3]));
+    if (!fai_run(writes ? FAI_K_index_write : FAI_K_index_read, &plan, operands, 4, op) || (place && !fai_status_ok(op, operands[3])))
+        return false;
+    if (!writes) fai_pass_range(other, indexed);
+    return true;
 }
 
 bool fai_index_offsets(const char *op, fa_tensor *out, fa_tensor *index, const int64_t *stride, const fai_place *place, bool add,
@@ -51,7 +54,7 @@ bool fai_index_offsets(const char *op, fa_tensor *out, fa_tensor *index, const i
     fa_plan plan;
     fai_plan_begin(&plan);
     if (out->numel == 0) return true;
-    if (!set_place(op, &plan, place)) return false;
+    if (!set_place(op, &plan, place, index)) return false;
     fa_tensor *operands[3] = {out, index, fai_status(op, out->device)};
     if (!operands[2]) return false;
     for (int k = 0; k < 3; k++) fai_plan_view(&plan, k, operands[k], k != 1);

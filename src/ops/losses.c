@@ -1,5 +1,6 @@
 /* Negative log likelihood and its derivative (kernels/loss.k.h): shapes, checks, plans. */
 #include "ordered.h"
+#include "../../kernels/status.h"
 #include "ops_gen.h"
 #include <string.h>
 
@@ -81,6 +82,8 @@ fa_tensor *fai_nll_loss_forward(fa_tensor *x, fa_tensor *target, fa_tensor *weig
             "\"nll_loss_out_frame\" not implemented for '%s'. The input is log-probabilities: fa_log_softmax gives them.",
             fai_dtype_title((fa_dtype)x->dtype));
     if (!check_target(x, target) || !check_weight(x, weight)) return NULL;
+    const int64_t classes = x->size[x->ndim > 1];
+    if (!fai_indices_fit(op, target, 0, classes - 1, ignore_index, FA_STATUS_TARGET, 1, classes)) return NULL;
     FA_SCOPE;
     fa_tensor *out = fai_empty(op, (fa_dtype)x->dtype, x->device, way == NONE ? target->ndim : 0, target->size);
     fa_tensor *operands[6] = {out,
@@ -98,6 +101,7 @@ fa_tensor *fai_nll_loss_forward(fa_tensor *x, fa_tensor *target, fa_tensor *weig
     nll_numbers(&plan, x->ndim, x->size, way, ignore_index);
     plan.numel = target->numel;
     plan.groups = way == NONE ? fai_groups(target->numel, 256) : 1;
+    plan.n[5] = fai_on_cpu(x) ? 0 : fai_status_number(op);
     if (!fai_run(FAI_K_nll_loss_f32 + fai_compute(x->dtype), &plan, operands, 6, op) || !fai_status_ok(op, operands[5]))
         return NULL;
     *total = fa_keep(operands[1]);

@@ -23,10 +23,18 @@ bool fai_run(int kernel, fa_plan *plan, fa_tensor *const *operands, int n, const
 /* FAI_F32, FAI_F64 or FAI_I64: what a kernel computes a dtype in (float16 and bfloat16 in f32, integers in i64). */
 static inline int fai_compute(int dtype) { return dtype == FA_FLOAT64 ? FAI_F64 : dtype >= FA_FLOAT16 ? FAI_F32 : FAI_I64; }
 static inline int64_t fai_groups(int64_t items, int64_t per_group) { return items <= 0 ? 1 : (items + per_group - 1) / per_group; }
+/* Whether all elements of a whole-number tensor lie in [low, high] or are `ignored`, as far as that is known without a wait: true if it
+ * isn't, and for the CPU, whose kernels tell at once. If what is known does not fit, the tensor is read; false: the error is made, of
+ * this kind, dimension and size (kernels/status.h). */
+bool fai_indices_fit(const char *op, fa_tensor *index, int64_t low, int64_t high, int64_t ignored, int kind, int dim, int64_t size);
+void fai_note_range(fa_tensor *t, const void *host);          /* t's elements were copied from there just now */
+void fai_note_bounds(fa_tensor *t, int64_t low, int64_t high); /* they lie there, by how they were computed just now */
+void fai_pass_range(fa_tensor *to, const fa_tensor *from);    /* to's elements are some of from's */
 /* After a kernel that may meet a bad index: on the CPU looks at the status words at once and makes the IndexError; on devices the
  * next wait does. status: what fai_status gave. */
 fa_tensor *fai_tensor_of_words(const char *op, fai_buffer *buffer, int64_t words); /* int64, over memory that somebody else has */
-fa_tensor *fai_status(const char *op, fa_device device);        /* an int64 tensor of 4 words {flag, index, dim, size}; zeroed on the CPU */
+fa_tensor *fai_status(const char *op, fa_device device);        /* an int64 tensor of the words of kernels/status.h; zeroed on the CPU */
+int64_t fai_status_number(const char *op);                      /* what the kernel is to leave there as op */
 bool fai_status_ok(const char *op, fa_tensor *status);
 
 /* ---- elementwise.c ---- */

@@ -101,6 +101,7 @@ static fa_tensor *sorted(const char *op, fa_tensor *x, int dim, int64_t wanted, 
     } else if (!sort_rows(op, rows, wanted, largest, &r)) {
         return NULL;
     }
+    if (x->numel) fai_note_bounds(r.places, 0, (x->ndim ? x->size[dim] : 1) - 1);
     if (x->ndim && r.values->size[x->ndim - 1] > wanted) {
         const fa_shape whole = fa_shape_of(r.values->ndim, r.values->size);
         int64_t size[FA_MAX_DIMS];
@@ -171,6 +172,7 @@ static fa_tensor *running(const char *op, fa_tensor *x, int64_t dim, int kind, f
     while (plan.n[5] > 1 && rows.dim > 256 / plan.n[5] * 16) plan.n[5] /= 2;
     plan.groups = fai_groups(plan.n[0], plan.n[5]);
     if (x->numel && !fai_run(FAI_K_running_f32 + fai_compute(x->dtype), &plan, operands, 3, op)) return NULL;
+    if (indices) fai_note_bounds(places, 0, rows.dim - 1);
     if (indices) *indices = fa_keep(places);
     return fa_keep(out);
 }

@@ -1,6 +1,7 @@
 /* Random numbers: what may be asked for, and who draws. The CPU draws from its Mersenne Twister (random_cpu.c), accelerators
  * from Philox (random_device.c). Arguments are checked here, in torch's words, before any generator moves. */
 #include "random.h"
+#include "ops.h"
 #include <math.h>
 #include <string.h>
 
@@ -146,7 +147,9 @@ bool fai_fill_randint(const char *op, fa_tensor *t, int64_t low, int64_t high, f
         return fai_fail(FA_ERR_RUNTIME, op, "to - 1 is out of bounds for %s; found to=%lld", c_name(t->dtype), (long long)high);
     uint64_t range = (uint64_t)high - (uint64_t)low;
     fai_draw draw = {.law = FAI_LAW_INTEGER, .base = low, .range = range, .wide = range >= 1ull << 28, .group = 1};
-    return draw_into(op, &draw, t, g);
+    if (!draw_into(op, &draw, t, g)) return false;
+    fai_note_bounds(t, low, high - 1);
+    return true;
 }
 
 bool fai_fill_random_full(const char *op, fa_tensor *t, fa_generator *g) {
@@ -176,5 +179,6 @@ bool fai_fill_randperm(const char *op, fa_tensor *t, fa_generator *g) {
     fai_generators_lock();
     const bool ok = fai_on_cpu(t) ? fai_permute_cpu(op, t, &g->mt) : fai_permute_device(op, t, g);
     fai_generators_unlock();
+    if (ok) fai_note_bounds(t, 0, n - 1);
     return ok;
 }

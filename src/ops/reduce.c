@@ -95,7 +95,9 @@ static fa_tensor *extreme(const char *op, fa_tensor *x, int64_t dim, bool all, b
     plan.n[3] = least;
     if (values) fai_plan_view(&plan, 2, *values, true);
     fa_tensor *operands[] = {out, x, values ? *values : NULL};
-    return fai_run(FAI_K_reduce_index_f32 + fai_compute(x->dtype), &plan, operands, 3, op) ? out : NULL;
+    if (!fai_run(FAI_K_reduce_index_f32 + fai_compute(x->dtype), &plan, operands, 3, op)) return NULL;
+    fai_note_bounds(out, 0, (all ? x->numel : x->ndim ? x->size[at] : 1) - 1);
+    return out;
 }
 
 fa_tensor *fai_argmax_forward(fa_tensor *x) { return extreme("argmax", x, 0, true, false, false, NULL); }

@@ -1,6 +1,7 @@
 /* Running kernels: the plan is filled here, the CPU's function or the device's launch is called here, and nowhere else. */
 #include "ops.h"
 #include "../backends/cpu/cpu.h"
+#include "../../kernels/status.h"
 #include <string.h>
 
 void fai_plan_begin(fa_plan *plan)
@@ -37,7 +38,7 @@ static bool run_on_device(int kernel, fa_plan *plan, fa_tensor *const *operands,
     const fa_device device = operands[0]->device;
     const bool pending = fai_tls.error_pending;
     if (fai_tls.called) op = fai_tls.called;
-    if (FAI_LIKELY(fai_device_launch(device, kernel, plan, buffers, offsets, op))) return true;
+    if (FAI_LIKELY(fai_device_launch(device, kernel, plan, buffers, offsets, op))) return FAI_LIKELY(!fai_launches_wait()) || fai_stream_check(device, op);
     return fai_fall_back(device, kernel, plan, buffers, offsets, op, pending);
 }
 
@@ -88,10 +89,10 @@ fa_tensor *fai_tensor_of_words(const char *op, fai_buffer *buffer, int64_t words
 
 fa_tensor *fai_status(const char *op, fa_device device)
 {
-    const int64_t words = 4;
+    const int64_t words = FA_STATUS_WORDS;
     if (device.type == FA_DEVICE_CPU) {
         fa_tensor *t = fai_empty(op, FA_INT64, device, 1, &words);
-        if (t) memset(fai_host(t), 0, 4 * sizeof(int64_t));
+        if (t) memset(fai_host(t), 0, FA_STATUS_WORDS * sizeof(int64_t));
         return t;
     }
     /* the device's own words, which its waits look at */
@@ -101,9 +102,11 @@ fa_tensor *fai_status(const char *op, fa_device device)
 
 bool fai_status_ok(const char *op, fa_tensor *status)
 {
-    if (!fai_on_cpu(status)) return true;
+    if (!fai_on_cpu(status)) return fai_check_mode() != FAI_CHECK_NOW || fai_stream_check(status->device, op);
     const int64_t *word = fai_host(status);
     if (!word[0]) return true;
     fai_fail_status(op, word);
     return false;
 }
+
+int64_t fai_status_number(const char *op) { return fai_status_op(fai_tls.called ? fai_tls.called : op); }

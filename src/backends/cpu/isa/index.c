@@ -32,15 +32,24 @@ static void find_run(index_job *job) {
     for (int d = 0; d < job->ndim; d++) job->rows *= job->size[d];
 }
 
-static inline int64_t index_of(const index_job *job, int64_t at) {
+/* Element number so many of the index tensor, by the place in the space. */
+static int64_t position_of(const index_job *job, const int64_t *place) {
+    int64_t position = 0;
+    for (int d = 0; d < job->ndim; d++)
+        if (job->stride[2][d] != 0) position = position * job->size[d] + place[d];
+    return position;
+}
+
+/* -1: a bad one, which is reported. */
+static inline int64_t index_of(const index_job *job, int64_t at, const int64_t *place) {
     int64_t i = job->index_type == FA_T_INT64 ? ((const fa_i64 *)(const void *)job->index)[at]
                                               : (int64_t)fa_load_i64(job->index, job->index_type, at);
     if (!job->status) return i;
     const int64_t size = job->plan->n[2];
     if (FAI_LIKELY(i >= 0 && i < size)) return i;
     if (i < 0 && i >= -size && !job->plan->n[5]) return i + size;
-    report_index(job->status, (int)job->plan->n[4], i, job->plan->n[3], size);
-    return 0;
+    report_index(job->status, (int)job->plan->n[4], i, job->plan->n[3], size, position_of(job, place), 0);
+    return -1;
 }
 
 static inline void copy_run(char *to, const char *from, size_t bytes) {
@@ -63,9 +72,10 @@ static void index_rows(void *context, int64_t begin, int64_t end) {
         for (int k = 0; k < 3; k++) offset[k] += at[d] * job->stride[k][d];
     }
     for (int64_t row = begin; row < end; row++) {
-        char *indexed = job->indexed + (offset[0] + index_of(job, offset[2]) * job->plan->n[1]) * job->bytes;
+        const int64_t index = index_of(job, offset[2], at);
+        char *indexed = job->indexed + (offset[0] + (index < 0 ? 0 : index) * job->plan->n[1]) * job->bytes;
         char *other = job->other + offset[1] * job->bytes;
-        copy_run(job->writes ? indexed : other, job->writes ? other : indexed, bytes);
+        if (index >= 0 || !job->writes || !job->status) copy_run(job->writes ? indexed : other, job->writes ? other : indexed, bytes);
         for (int d = job->ndim - 1; d >= 0; d--) {
             for (int k = 0; k < 3; k++) offset[k] += job->stride[k][d];
             if (++at[d] < job->size[d]) break;

@@ -23,7 +23,7 @@ static void N(nll_block)(const N(nll_job) *job, int64_t k, int64_t n, REAL *loss
         loss[i] = weight[i] = 0;
         if (c == job->plan->n[4]) continue;
         if (c < 0 || c >= classes) {
-            report_index((fa_i64 *)(void *)job->pointers[5], FA_STATUS_TARGET, c, 1, classes);
+            report_index((fa_i64 *)(void *)job->pointers[5], FA_STATUS_TARGET, c, 1, classes, k + i, 0);
             continue;
         }
         weight[i] = N(nll_weight)(job, 4, c);

@@ -1,0 +1,89 @@
+/* What is known of an index before its launch. A bad index on a device is met by a kernel, and the error can come at the next wait only,
+ * far from the line that is wrong. But most labels and indices came from the host, where their elements were looked at on the way: a
+ * buffer keeps the range of what was copied into it until something else is written there. If that range fits, nothing is to be done;
+ * if it does not, the tensor is read back, the one wait that this costs, because a view of it may be right all the same. What a device
+ * computed itself has no range and is left to its kernels. The next to least and largest are kept too: one value may be told to be
+ * ignored (-100, or 255), and that must not cost a wait in every step. */
+#include "ops.h"
+
+enum { LOOKED_AT = 4 << 20 }; /* bytes; more is copied without passing the processor's caches anyway */
+
+static bool is_whole(int dtype) { return dtype == FA_INT64 || dtype == FA_INT32 || dtype == FA_UINT8; }
+
+static int64_t element(const void *host, int dtype, int64_t i) {
+    return dtype == FA_INT64 ? ((const int64_t *)host)[i] : dtype == FA_INT32 ? ((const int32_t *)host)[i] : ((const uint8_t *)host)[i];
+}
+
+static fai_range look_at(const void *host, int dtype, int64_t n) {
+    int64_t low = element(host, dtype, 0), high = low, low2 = INT64_MAX, high2 = INT64_MIN;
+    for (int64_t i = 1; i < n; i++) {
+        const int64_t x = element(host, dtype, i);
+        if (FAI_LIKELY(x > low2 && x < high2)) continue;
+        if (x < low) low2 = low, low = x;
+        else if (x > low && x < low2) low2 = x;
+        if (x > high) high2 = high, high = x;
+        else if (x < high && x > high2) high2 = x;
+    }
+    return (fai_range){low, low2 == INT64_MAX ? low : low2, high, high2 == INT64_MIN ? high : high2};
+}
+
+/* A write has to fill the buffer for that: what was there before is forgotten with any. */
+static bool may_note(const fa_tensor *t) {
+    const fai_buffer *b = t->buffer;
+    return b->device.type != FA_DEVICE_CPU && is_whole(t->dtype) && t->numel > 0 && FAI_HAS(t, FAI_CONTIGUOUS) &&
+           (size_t)t->numel * fa_dtype_size((fa_dtype)t->dtype) == b->bytes && fai_may_range(b) && fai_check_mode() != FAI_CHECK_LATE;
+}
+
+static bool holds(int dtype, int64_t x) {
+    return dtype == FA_INT64 || (dtype == FA_INT32 ? x >= INT32_MIN && x <= INT32_MAX : x >= 0 && x <= UINT8_MAX);
+}
+
+static void note(fa_tensor *t, fai_range range) {
+    if (!holds(t->dtype, range.low) || !holds(t->dtype, range.high)) return; /* it wrapped around */
+    t->buffer->range = range;
+    t->buffer->ranged = (uint8_t)t->dtype;
+}
+
+void fai_note_range(fa_tensor *t, const void *host) {
+    if (!may_note(t) || t->buffer->bytes > LOOKED_AT) return;
+    note(t, look_at(host, t->dtype, t->numel));
+}
+
+void fai_note_bounds(fa_tensor *t, int64_t low, int64_t high) {
+    if (!may_note(t)) return;
+    note(t, (fai_range){low, low < high ? low + 1 : low, high, low < high ? high - 1 : high});
+}
+
+static bool is_known(const fa_tensor *t) {
+    return t->buffer->ranged == t->dtype && t->buffer->ranged != 0 && fai_may_range(t->buffer);
+}
+
+void fai_pass_range(fa_tensor *to, const fa_tensor *from) {
+    if (from->buffer->ranged && is_known(from) && may_note(to)) note(to, from->buffer->range);
+}
+
+/* The first element that does not fit. */
+static bool look_back(const char *op, fa_tensor *index, int64_t low, int64_t high, int64_t ignored, int64_t words[6]) {
+    FA_SCOPE;
+    fa_tensor *here = fai_empty(op, FA_INT64, FA_CPU, index->ndim, index->size);
+    if (!here || !fai_copy(op, here, index)) return false;
+    const int64_t *x = fai_host(here);
+    for (int64_t i = 0; i < here->numel; i++) {
+        if ((x[i] >= low && x[i] <= high) || x[i] == ignored) continue;
+        words[1] = x[i], words[4] = i;
+        return fai_fail_status(op, words);
+    }
+    return true;
+}
+
+bool fai_indices_fit(const char *op, fa_tensor *index, int64_t low, int64_t high, int64_t ignored, int kind, int dim, int64_t size) {
+    const fai_buffer *b = index->buffer;
+    if (!b->ranged || !is_known(index)) return true;
+    const int64_t least = b->range.low == ignored ? b->range.low2 : b->range.low;
+    const int64_t most = b->range.high == ignored ? b->range.high2 : b->range.high;
+    if (FAI_LIKELY(least >= low && most <= high)) return true;
+    if (b->range.low == b->range.high && b->range.low == ignored) return true;
+    if (fa_sync_debug_mode() != FA_SYNC_ALLOWED) return true; /* nobody wants waits: the kernel tells */
+    int64_t words[6] = {kind, 0, dim, size, 0, 0};
+    return look_back(op, index, low, high, ignored, words);
+}
