@@ -420,9 +420,9 @@ static void check_nll(int dtype, int64_t batch, int64_t classes, int64_t space, 
     const int own = c ? FA_T_FLOAT64 : FA_T_FLOAT32;
     const array none = {0};
     array a[6] = {result(dtype, reduction ? 1 : n), result(own, 1), make(dtype, n * classes),
-                  indices(FA_T_INT64, n, classes),  none,           result(FA_T_INT64, 4)};
+                  indices(FA_T_INT64, n, classes),  none,           result(FA_T_INT64, FA_STATUS_WORDS)};
     if (weighted) a[4] = make(dtype, classes);
-    memset(a[5].data, 0, 32);
+    memset(a[5].data, 0, FA_STATUS_WORDS * 8);
     if (n > 2) ((fa_i64 *)(void *)a[3].data)[1] = -100;
     fa_plan plan = plan_of(6, a, reduction ? 1 : groups_of(n, 256));
     plan.n[0] = batch, plan.n[1] = classes, plan.n[2] = space, plan.n[3] = reduction, plan.n[4] = -100;
@@ -469,14 +469,14 @@ static void test_nll(void **state) {
 static void test_nll_bad_target(void **state) {
     (void)state;
     array a[6] = {result(FA_T_FLOAT32, 1), result(FA_T_FLOAT32, 1), make(FA_T_FLOAT32, 30), indices(FA_T_INT64, 10, 3), {0},
-                  result(FA_T_INT64, 4)};
-    memset(a[5].data, 0, 32);
+                  result(FA_T_INT64, FA_STATUS_WORDS)};
+    memset(a[5].data, 0, FA_STATUS_WORDS * 8);
     ((fa_i64 *)(void *)a[3].data)[4] = 3;
     fa_plan plan = plan_of(6, a, 1);
     plan.n[0] = 10, plan.n[1] = 3, plan.n[2] = 1, plan.n[3] = 1, plan.n[4] = -100;
     run(nll_loss_f32, FAI_K_nll_loss_f32, &plan, 6, a);
     const fa_i64 *words = (const fa_i64 *)(const void *)a[5].data;
-    assert_true(words[0] == FA_STATUS_TARGET && words[1] == 3 && words[3] == 3);
+    assert_true(words[0] == FA_STATUS_TARGET && words[1] == 3 && words[3] == 3 && words[4] == 4);
     forget(6, a);
 }
 
@@ -533,8 +533,8 @@ static void set_view(fa_plan *plan, int k, int ndim, const int64_t *size, const 
 /* x[before, n, after] read and written at index[m]: out[before, m, after]. */
 static void check_index(int dtype, int index_type, int64_t before, int64_t n, int64_t after, int64_t m) {
     array a[4] = {result(dtype, before * m * after), make(dtype, before * n * after), indices(index_type, m, n),
-                  result(FA_T_INT64, 4)};
-    memset(a[3].data, 0, 32);
+                  result(FA_T_INT64, FA_STATUS_WORDS)};
+    memset(a[3].data, 0, FA_STATUS_WORDS * 8);
     if (m > 1) fa_store_i64(a[2].data, index_type, 1, -1);
     fa_plan plan = plan_of(4, a, groups_of(before * m * after, 1024));
     const int64_t size[3] = {before, m, after}, out[3] = {m * after, after, 1}, in[3] = {n * after, 0, 1}, index[3] = {0, 1, 0};
@@ -582,8 +582,8 @@ static void test_gather(void **state) {
     (void)state;
     enum { ROWS = 37, IN = 11, OUT = 6 };
     array a[4] = {result(FA_T_FLOAT32, ROWS * OUT), make(FA_T_FLOAT32, ROWS * IN), indices(FA_T_INT64, ROWS * OUT, IN),
-                  result(FA_T_INT64, 4)};
-    memset(a[3].data, 0, 32);
+                  result(FA_T_INT64, FA_STATUS_WORDS)};
+    memset(a[3].data, 0, FA_STATUS_WORDS * 8);
     ((fa_i64 *)(void *)a[2].data)[20] = IN + 4;
     fa_plan plan = plan_of(4, a, 1);
     const int64_t size[2] = {ROWS, OUT}, whole[2] = {OUT, 1}, in[2] = {IN, 0};
@@ -602,8 +602,8 @@ static void test_gather(void **state) {
 
 static void test_index_offset(void **state) {
     (void)state;
-    array a[3] = {result(FA_T_INT64, 12), indices(FA_T_INT32, 4, 5), result(FA_T_INT64, 4)};
-    memset(a[2].data, 0, 32);
+    array a[3] = {result(FA_T_INT64, 12), indices(FA_T_INT32, 4, 5), result(FA_T_INT64, FA_STATUS_WORDS)};
+    memset(a[2].data, 0, FA_STATUS_WORDS * 8);
     fa_plan plan = plan_of(3, a, 1);
     const int64_t size[2] = {3, 4}, whole[2] = {4, 1}, repeated[2] = {0, 1};
     plan.ndim = 2;
