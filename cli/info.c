@@ -119,6 +119,15 @@ static void print_libraries(void)
     print_library("zlib", zlibVersion(), "compressed .npz and .csv.gz files");
 }
 
+static void print_fallback(void)
+{
+    const char *fallback = getenv("FACULA_FALLBACK");
+    if (!fallback || !*fallback) return;
+    if (strcmp(fallback, "cpu")) printf("\nFACULA_FALLBACK=%s is not understood, and nothing falls back: write FACULA_FALLBACK=cpu\n", fallback);
+    else printf("\nFACULA_FALLBACK=cpu is set: what a device can't compute runs on the CPU, with copies there and back; each operation is told of\n"
+                "once and counted (fa_fallback_get, torch.fallbacks(); facula selftest and demo list them).\n");
+}
+
 static int run(const cli_command *command)
 {
     (void)command;
@@ -129,8 +138,8 @@ static int run(const cli_command *command)
     printf("  threads %d (OMP_NUM_THREADS or FACULA_NUM_THREADS sets it; results do not depend on it)\n", fa_num_threads());
     print_plugins();
     print_libraries();
-    const char *sim = getenv("FACULA_SIM"), *fallback = getenv("FACULA_FALLBACK");
-    if (fallback && !strcmp(fallback, "cpu")) printf("\nFACULA_FALLBACK=cpu is set: what a device can't compute runs on the CPU.\n");
+    const char *sim = getenv("FACULA_SIM");
+    print_fallback();
     if (sim && *sim) printf("\nSimulated devices: FACULA_SIM=%s is set; unset it to use real ones.\n", sim);
     else if (accelerators) printf("\nSimulated devices, in place of the real ones: FACULA_SIM=cuda:2 facula info\n");
     else printf("\nSimulated devices, to learn and to test without a GPU: FACULA_SIM=cuda:2 facula info\n");

@@ -35,6 +35,15 @@ static int refuse(const char *word)
     return 2;
 }
 
+/* What FACULA_FALLBACK=cpu did for a device, told at the end. */
+static void tell_fallbacks(void)
+{
+    fa_fallback_info f;
+    for (int i = 0; fa_fallback_get(i, &f); i++)
+        printf("%sFACULA_FALLBACK=cpu: the CPU ran %llu kernels for %s of %s (%s)\n", i ? "" : "\n", (unsigned long long)f.count, f.op,
+               fa_device_text(f.device), f.reason);
+}
+
 /* What was printed may not have arrived: a full disk, a closed pipe. */
 static int finish(int code)
 {
@@ -64,7 +73,8 @@ int main(int argc, char **argv)
     if (!command) return refuse(word);
     bool wants_help = asks;
     if (!asks && !cli_parse(command, argc - 2, argv + 2, &wants_help)) return 2;
-    if (!wants_help) return finish(command->run(command));
-    cli_command_help(command);
-    return finish(0);
+    int code = 0;
+    if (wants_help) cli_command_help(command);
+    else code = command->run(command), tell_fallbacks();
+    return finish(code);
 }

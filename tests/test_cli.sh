@@ -45,6 +45,8 @@ FACULA_NUM_THREADS=3 check 0 '^  threads 3 ' info
 FACULA_NUM_THREADS= OMP_NUM_THREADS=5,2 check 0 '^  threads 5 ' info
 check 0 'no accelerator: Found no NVIDIA driver' info
 check 0 'FACULA_SIM=cuda:2 facula info' info
+FACULA_FALLBACK=cpu check 0 '^FACULA_FALLBACK=cpu is set: what a device' info
+FACULA_FALLBACK=gpu check 0 '^FACULA_FALLBACK=gpu is not understood' info
 check 1 '^facula demo: Found no NVIDIA driver on your system\.' demo --device cuda
 check 1 '^Try: FACULA_SIM=cuda:2 facula demo --device cuda$' demo --device cuda
 check 1 'Expected one of cpu, cuda' demo --device gpu
@@ -58,6 +60,8 @@ check 0 '^time: .*forward .*backward .*step .*data ' demo --epochs=1
 unset CUDA_VISIBLE_DEVICES
 FACULA_SIM=cuda:2
 export FACULA_SIM
+FACULA_SIM_FAULTS=build:1+ FACULA_CACHE=off FACULA_FALLBACK=cpu check 0 \
+    '^FACULA_FALLBACK=cpu: the CPU ran [0-9]* kernels for .* of cuda:0 (' selftest --device cuda:0 --op neg
 check 0 '^  cuda:1 .*Facula simulated GPU 1.* ready$' info
 check 0 '^device: cuda:1 (Facula simulated GPU 1)$' demo --device cuda:1 --epochs 1
 check 1 'there are 2 devices of this type' demo --device cuda:5

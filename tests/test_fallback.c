@@ -1,5 +1,6 @@
 /* FACULA_FALLBACK=cpu: on a device whose compiler refuses every kernel, operations run on the CPU, with the CPU's results, are told of
- * once and counted; without the variable they are errors that say how. A device without float64 computes float32 itself. */
+ * once and counted; without the variable they are errors that say how. A device without float64 computes float32 itself. A plug-in is one
+ * of these devices in tests/test_plugin.py, with a compiler that fails (NPU_CC) or without float64. */
 /* test-env: FACULA_SIM=cuda:1 FACULA_SIM_FAULTS=build:1+ FACULA_FALLBACK=cpu FACULA_CACHE=off
  * test-env: FACULA_SIM=cuda:1 FACULA_SIM_FAULTS=build:1+ FACULA_CACHE=off
  * test-env: FACULA_SIM=cuda:1 FACULA_SIM_FAULTS=build:1+ FACULA_FALLBACK=yes FACULA_CACHE=off
@@ -17,6 +18,7 @@
 static fa_device device;
 static const char *wanted; /* FACULA_FALLBACK */
 static bool broken;        /* the device has no kernel at all */
+static const char *reason; /* why not: a part of the error's text */
 
 static char warned[16][600];
 static int nwarned;
@@ -50,7 +52,7 @@ static void refused(fa_tensor *t) {
     const fa_error e = fa_error_take();
     assert_null(t);
     assert_int_equal(e.code, FA_ERR_DEVICE);
-    assert_non_null(strstr(e.text, "injected fault build"));
+    assert_non_null(strstr(e.text, reason));
     assert_non_null(strstr(e.text, "FACULA_FALLBACK=cpu in the environment lets the CPU do what a device can't, with copies there and back"));
 }
 
@@ -68,20 +70,23 @@ static void an_operation(void **state) {
     fa_fallback_info info;
     assert_true(fa_to_data(y, got, FA_FLOAT32));
     assert_memory_equal(got, sums, sizeof sums);
-    assert_true(fa_device_equal(fa_device_of(y), FA_CUDA(0)));
+    assert_true(fa_device_equal(fa_device_of(y), device));
     const uint64_t before = count_of("cumsum", &info), all = fa_fallback_count();
     assert_true(before > 0 && all >= before);
-    assert_true(fa_device_equal(info.device, FA_CUDA(0)));
-    assert_non_null(strstr(info.reason, "injected fault build"));
+    assert_true(fa_device_equal(info.device, device));
+    assert_non_null(strstr(info.reason, reason));
     fa_cumsum(x, 0);
     assert_int_equal(count_of("cumsum", &info), before + 1);
+    char start[100];
     int told = 0;
-    for (int i = 0; i < nwarned; i++) told += strstr(warned[i], "cumsum: cuda:0 can't compute this (CUDA error: NVRTC failed") == warned[i];
+    snprintf(start, sizeof start, "cumsum: %s can't compute this (%s error: ", fa_device_text(device), device.type == FA_DEVICE_CUDA ? "CUDA" : "NPU");
+    for (int i = 0; i < nwarned; i++) told += strstr(warned[i], start) == warned[i] && strstr(warned[i], reason);
     assert_int_equal(told, 1);
     assert_non_null(strstr(warned[0], "FACULA_FALLBACK=cpu lets the CPU do it, with copies there and back, which is slow"));
     fa_relu(x), fa_neg(x); /* of one kernel, which is not asked for again */
     assert_true(count_of("neg", &info) > 0);
-    assert_string_equal(info.reason, "cuda:0 has no kernel 'ew_f32' that works");
+    snprintf(start, sizeof start, "%s has no kernel 'ew_f32' that works", fa_device_text(device));
+    assert_string_equal(info.reason, start);
     assert_false(fa_fallback_get(-1, &info));
     assert_false(fa_fallback_get(1000, &info));
 }
@@ -112,7 +117,7 @@ static void indices(void **state) {
 /* Training: gradients, and the update of many tensors by a table of addresses. */
 static void training(void **state) {
     (void)state;
-    if (device.type != FA_DEVICE_CUDA || (broken && strcmp(wanted, "cpu") != 0)) return;
+    if (device.type == FA_DEVICE_OPENCL || (broken && strcmp(wanted, "cpu") != 0)) return;
     float weight[2][6];
     for (int pass = 0; pass < 2; pass++) {
         const fa_device there = pass ? device : FA_CPU;
@@ -180,7 +185,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(training, begin, end),     cmocka_unit_test_setup_teardown(faults, begin, end)};
     device = fa_try_accelerator(0);
     wanted = getenv("FACULA_FALLBACK") ? getenv("FACULA_FALLBACK") : "";
-    broken = getenv("FACULA_SIM_FAULTS") != NULL;
+    broken = getenv("FACULA_SIM_FAULTS") || (getenv("NPU_CC") && strstr(getenv("NPU_CC"), "broken"));
+    reason = getenv("NPU_CC") ? "can't compile the kernels" : "injected fault build";
     if (device.type == FA_DEVICE_CPU) device = fa_device_parse("opencl:0");
     if (!fa_device_is_available(device.type)) return 77;
     fai_set_warn(keep);

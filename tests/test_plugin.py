@@ -119,6 +119,54 @@ def faults(scratch):
           "an error without the plug-in's reason:\n" + text)
 
 
+# Plug-ins that can't do all: each mistake comes with what a sum along the rows and a double's root then tell.
+LESS = {
+    "sum": "b.find = no_cumsum",
+    "float64": "b.properties = no_float64",
+}
+FEW = """#include <stdio.h>
+static int no_cumsum(int device, fa_program_handle p, const char *name, fa_kernel_handle *out) {
+    return strstr(name, "cumulate") || strstr(name, "scan") ? FA_BACKEND_FAILED : good_plugin()->find(device, p, name, out);
+}
+static int no_float64(int device, fa_device_properties *out) {
+    int code = good_plugin()->properties(device, out);
+    return out->has_float64 = false, code;
+}
+"""
+
+
+def lean_ones(scratch):
+    """A plug-in whose compiler fails, that lacks a kernel or float64: without FACULA_FALLBACK an error, with it the CPU's results."""
+    program, broken = os.path.join(BUILD, "tests", "test_fallback"), {"NPU_CC": scratch + "/cc-broken", "FACULA_PLUGINS": scratch + "/npu.so"}
+    libraries = {}
+    for name, mistake in LESS.items():
+        source, libraries[name] = "%s/less_%s.c" % (scratch, name), "%s/less_%s.so" % (scratch, name)
+        text = BROKEN % (ROOT, "fa_plugin", "(void)none, " + mistake)
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(text.replace("static int none", FEW + "static int none"))
+        code, said = run("cc -w -shared -fPIC -O0 -pthread -Iinclude -o %s %s" % (libraries[name], source))
+        check(code == 0, "%s: %s" % (source, said))
+    if os.path.exists(program):
+        for more in (dict(broken), dict(broken, FACULA_FALLBACK="cpu"), dict(broken, FACULA_FALLBACK="yes"),
+                     {"FACULA_PLUGINS": libraries["float64"], "FACULA_FALLBACK": "cpu", "NPU_CC": scratch + "/cc"}):
+            code, text = run(program, **more)
+            check(code == 0, "test_fallback on npu with %s ended with %d:\n%s" % (more, code, text[-1500:]))
+    with open(scratch + "/less.c", "w") as f:
+        f.write('#include <facula.h>\nint main(void) { fa_tensor *x = fa_ones(FA_SHAPE(4), .dtype = FA_FLOAT64, .device = fa_device_parse("npu"));'
+                ' fa_print(fa_sqrt(x)); fa_print(fa_cumsum(x, 0)); return fa_finish("less"); }\n')
+    code, text = run("cc -Iinclude -I%s/include -o %s/less %s/less.c -L%s -lfacula -Wl,-rpath,%s" % (BUILD, scratch, scratch, BUILD, BUILD))
+    check(code == 0, "less.c: " + text)
+    for library, refused, told in (("sum", "looking for the kernel '", "warning: cumsum: npu:0 can't compute this ("),
+                                   ("float64", "npu:0 has no float64, and this needs it", "warning: sqrt: npu:0 can't compute this (npu:0 has no float64")):
+        more = {"FACULA_PLUGINS": libraries[library], "NPU_CC": scratch + "/cc"}
+        code, text = run(scratch + "/less", **more)
+        check(code == 1 and refused in text and "FACULA_FALLBACK=cpu" in text, "a plug-in without %s:\n%s" % (library, text))
+        code, text = run(scratch + "/less", FACULA_FALLBACK="cpu", **more)
+        check(code == 0 and told in text and "[1., 2., 3., 4.]" in text, "a plug-in without %s, with the CPU's help:\n%s" % (library, text))
+    code, text = run(INFO.replace(" info", " selftest --device npu:0 --op cumsum"), FACULA_FALLBACK="cpu", FACULA_PLUGINS=libraries["sum"], NPU_CC=scratch + "/cc")
+    check(code == 0 and re.search(r"\nFACULA_FALLBACK=cpu: the CPU ran \d+ kernels for .*'?npu:0", text), "the count of fallbacks:\n" + text)
+
+
 def python_face(scratch):
     python = os.environ.get("PYTHON_FOR_TESTS", sys.executable)
     program = """
@@ -155,6 +203,7 @@ def main():
         follow_page(scratch)
         other_tests(scratch)
         faults(scratch)
+        lean_ones(scratch)
         python_face(scratch)
     finally:
         shutil.rmtree(scratch)
