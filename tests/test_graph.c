@@ -362,6 +362,36 @@ static void a_training_step_has_the_same_bits(void **state) {
     }
 }
 
+/* The second step's numbers are those after the first. */
+static void two_steps_in_one_capture(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 7; kind++) {
+        FA_SCOPE;
+        bits eager, graph;
+        training t = training_new(kind);
+        for (int i = 0; i < 6; i++) {
+            if (i % 2 == 0) next_batch(&t, i);
+            train(&t);
+        }
+        final_bits(&t, &eager);
+        t = training_new(kind);
+        fa_graph *g = fa_graph_new();
+        assert_true(fa_graph_begin(g, side(), 0));
+        train(&t), train(&t);
+        assert_true(fa_graph_end(g));
+        for (int i = 0; i < 6; i += 2) {
+            next_batch(&t, i);
+            assert_true(fa_graph_replay(g));
+        }
+        final_bits(&t, &graph);
+        FINE();
+        for (int i = 0; i < eager.n; i++)
+            if (memcmp(eager.data[i], graph.data[i], eager.bytes[i]) != 0) fail_msg("optimizer %d: tensor %d differs", kind, i);
+        bits_free(&graph);
+        bits_free(&eager);
+    }
+}
+
 /* ---- what is not allowed ---- */
 
 /* In a capture: the call fails in these words, the capture ends without a graph, and everything works as before. */
@@ -392,6 +422,7 @@ static void refused(int line, bool (*call)(fa_tensor *x), fa_code code, const ch
 static bool read_item(fa_tensor *x) { return fa_item(fa_sum(x)) == 0 && !fa_failed(); }
 static bool copy_to_cpu(fa_tensor *x) { return fa_to(x, FA_CPU) != NULL; }
 static bool copy_to_other(fa_tensor *x) { return fa_to(x, FA_CUDA(1)) != NULL; }
+static bool copy_from_other(fa_tensor *x) { return fa_copy_(x, fa_ones(FA_SHAPE(10), .device = FA_CUDA(1))) != NULL; }
 static bool print_it(fa_tensor *x) {
     char text[400];
     fa_to_text(x, text, sizeof text);
@@ -415,7 +446,10 @@ static void what_needs_numbers_is_refused(void **state) {
     (void)state;
     REFUSED(read_item, FA_ERR_DEVICE, CAPTURING ". 'item' ");
     REFUSED(copy_to_cpu, FA_ERR_DEVICE, CAPTURING);
-    REFUSED(copy_to_other, FA_ERR_DEVICE, CAPTURING);
+    REFUSED(copy_to_other, FA_ERR_DEVICE,
+            "CUDA error: operation not permitted when stream is capturing. Numbers of cuda:0 can't be copied to cuda:1 in a capture: a graph is of one device.");
+    REFUSED(copy_from_other, FA_ERR_DEVICE,
+            "CUDA error: operation not permitted when stream is capturing. Numbers of cuda:1 can't be copied to cuda:0 in a capture: a graph is of one device.");
     REFUSED(print_it, FA_ERR_DEVICE, CAPTURING);
     REFUSED(wait_for_device, FA_ERR_DEVICE, CAPTURING ". 'synchronize' ");
     REFUSED(wait_for_stream, FA_ERR_DEVICE, CAPTURING);
@@ -749,6 +783,7 @@ int main(void) {
         cmocka_unit_test_teardown(pools_keep_memory_apart, clean),
         cmocka_unit_test_teardown(random_numbers_go_on, clean),
         cmocka_unit_test_teardown(a_training_step_has_the_same_bits, clean),
+        cmocka_unit_test_teardown(two_steps_in_one_capture, clean),
         cmocka_unit_test_teardown(what_needs_numbers_is_refused, clean),
         cmocka_unit_test_teardown(what_mixes_captures_is_refused, clean),
         cmocka_unit_test_teardown(two_captures_do_not_mix, clean),

@@ -16,6 +16,7 @@ typedef struct rule_object {
     PyObject *state;                      /* {parameter: {"step": ..., "exp_avg": ...}} */
     bool shown;                           /* somebody has the dict, or has given it */
     uint64_t replayed;                    /* steps of graphs that the dict knows of */
+    PyObject *groups;                     /* param_groups that replays read their options from; NULL: no step was captured */
     PyObject *key[FAI_RULE_OPTIONS];      /* the groups' name of each option: "betas" for beta1 and beta2 */
     int part[FAI_RULE_OPTIONS];           /* and its place there; -1: the option is the value itself */
     PyObject *state_key[FAI_RULE_STATES], *kept_key[FAI_RULE_KEPT];
@@ -66,6 +67,7 @@ static int rule_traverse(PyObject *self, visitproc visit, void *arg)
 {
     const fa_optimizer *o = R(self)->optimizer;
     Py_VISIT(R(self)->state);
+    Py_VISIT(R(self)->groups);
     for (int g = 0; o && g < o->ngroups; g++)
         for (int i = 0; i < o->groups[g].n; i++) {
             const fai_trained *t = &o->groups[g].trained[i];
@@ -79,8 +81,10 @@ static int rule_clear(PyObject *self)
 {
     fa_optimizer *o = R(self)->optimizer;
     R(self)->optimizer = NULL;
+    if (o) o->refresh = NULL; /* a graph may have it for longer */
     fai_unref(o);
     Py_CLEAR(R(self)->state);
+    Py_CLEAR(R(self)->groups);
     return 0;
 }
 
@@ -182,6 +186,7 @@ static bool renew(rule_object *r, PyObject *groups)
             for (int k = 0; k < FAI_RULE_STATES; k++) to->state[k] = from->state[k], from->state[k] = NULL;
         }
     fa_optimizer *old = r->optimizer;
+    if (old) old->refresh = NULL;
     r->optimizer = o;
     fai_unref(old);
     return true;
@@ -296,14 +301,15 @@ static bool show_in(const rule_object *r, const fai_trained *t, PyObject *entry)
     return true;
 }
 
-/* Of every parameter with steps. */
+/* Of every parameter with steps, made or captured. */
 static bool show_each(const rule_object *r, fa_optimizer *o, PyObject *state)
 {
     for (int g = 0; g < o->ngroups; g++)
         for (int i = 0; i < o->groups[g].n; i++) {
             const fai_trained *t = &o->groups[g].trained[i];
-            PyObject *entry = t->steps ? entry_of(state, t->p, true) : NULL;
-            const bool fine = !t->steps || (entry && show_in(r, t, entry));
+            const bool any = t->steps || t->graph; /* a captured step has states already */
+            PyObject *entry = any ? entry_of(state, t->p, true) : NULL;
+            const bool fine = !any || (entry && show_in(r, t, entry));
             Py_XDECREF(entry);
             if (!fine) return false;
         }
@@ -359,13 +365,16 @@ static bool take_from(const rule_object *r, fai_trained *t, PyObject *entry)
         return true;
     }
     bool any = false;
+    fa_tensor *before[FAI_RULE_STATES];
+    memcpy(before, t->state, sizeof before);
     for (int k = 0; k < FAI_RULE_STATES && r->state_key[k]; k++) {
         if (!take_tensor(r, t, k, entry)) return false;
         any = any || t->state[k];
     }
     for (int k = 0; k < FAI_RULE_KEPT && r->kept_key[k]; k++)
         if (!take_number(entry, r->kept_key[k], &t->kept[k])) return false;
-    double steps = r->rule->counts ? 0 : any ? (t->steps > 0 ? (double)t->steps : 1) : 0;
+    const bool same = !memcmp(before, t->state, sizeof before); /* the library's own, which may wait for their first replay */
+    double steps = r->rule->counts ? 0 : any ? (t->steps > 0 || same ? (double)t->steps : 1) : 0;
     if (r->rule->counts && !take_number(entry, name_step, &steps)) return false;
     t->steps = (int64_t)steps;
     return true;
@@ -393,13 +402,19 @@ static bool show_replayed(rule_object *r)
     return !r->shown || with_both(r, show_each);
 }
 
+/* The device whose work goes into a graph while parameters of it are stepped; the CPU: none. */
+static fa_device captured_device(const fa_optimizer *o)
+{
+    for (int g = 0; g < o->ngroups; g++)
+        if (o->groups[g].n && fai_capturing(o->groups[g].trained[0].p->device)) return o->groups[g].trained[0].p->device;
+    return FA_CPU;
+}
+
 /* PyTorch's word for an optimizer whose step may be captured; here all may be, so only what says no says no. */
 static bool may_capture(const rule_object *r, PyObject *groups)
 {
     const fa_optimizer *o = r->optimizer;
-    bool capturing = false;
-    for (int g = 0; g < o->ngroups && !capturing; g++) capturing = o->groups[g].n && fai_capturing(o->groups[g].trained[0].p->device);
-    for (int g = 0; capturing && g < o->ngroups; g++) {
+    for (int g = 0; g < o->ngroups; g++) {
         PyObject *value = PyDict_GetItemString(PyList_GET_ITEM(groups, g), "capturable");
         if (!value || PyObject_IsTrue(value)) continue;
         return PyErr_Format(PyExc_RuntimeError, "Attempting CUDA graph capture of step() for an instance of %s but param_groups' capturable is False. Make the optimizer with capturable=True",
@@ -408,12 +423,53 @@ static bool may_capture(const rule_object *r, PyObject *groups)
     return true;
 }
 
+/* Replays make steps with the options of then: schedules go on. */
+static bool refresh(fa_optimizer *o, void *context)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    rule_object *r = context;
+    PyObject *groups = Py_NewRef(r->groups);
+    Py_INCREF(r);
+    const bool fine = read_options(r, o, groups) || fapy_foreign();
+    Py_DECREF(r);
+    Py_DECREF(groups);
+    PyGILState_Release(state);
+    return fine;
+}
+
+/* An option that the capture itself computes would be read before it is there. */
+static bool is_there(const rule_object *r, PyObject *group, fa_device device)
+{
+    for (int i = 0; i < FAI_RULE_OPTIONS && r->key[i]; i++) {
+        PyObject *value = PyDict_GetItemWithError(group, r->key[i]);
+        if (!value || !fapy_tensor_check(value) || fai_on_cpu(T(value)) || !fai_graph_writes(device, T(value)->buffer)) continue;
+        return PyErr_Format(PyExc_RuntimeError, "step: %U is a tensor that this capture writes before the step, but a replay reads its options before it begins. "
+                            "Change %U between replays: each one reads it anew", r->key[i], r->key[i]), false;
+    }
+    return !PyErr_Occurred();
+}
+
+/* What an option's tensor on the device has now is read, in spite of the capture. */
+static bool begin_captured(rule_object *r, fa_optimizer *o, PyObject *groups, fa_device device)
+{
+    for (Py_ssize_t g = 0; g < PyList_GET_SIZE(groups); g++)
+        if (!is_there(r, PyList_GET_ITEM(groups, g), device)) return false;
+    FAI_CAPTURE_PAUSE(device);
+    Py_XSETREF(r->groups, Py_NewRef(groups));
+    o->refresh = refresh, o->refresher = r;
+    return read_options(r, o, groups);
+}
+
 static PyObject *rule_step(PyObject *self, PyObject *groups)
 {
     rule_object *r = R(self);
-    if (!follow_groups(r, groups) || !show_replayed(r) || !may_capture(r, groups)) return NULL;
+    if (!follow_groups(r, groups) || !show_replayed(r)) return NULL;
+    const fa_device device = captured_device(r->optimizer);
+    const bool captured = device.type != FA_DEVICE_CPU;
+    if (captured && !may_capture(r, groups)) return NULL;
     fa_optimizer *o = fai_ref(r->optimizer);
-    const bool ready = read_options(r, o, groups) && (!r->shown || with_both(r, take_each));
+    const bool options = captured ? begin_captured(r, o, groups, device) : read_options(r, o, groups);
+    const bool ready = options && (!r->shown || with_both(r, take_each));
     const bool fine = ready && fa_step(o);
     fai_unref(o);
     if (!fine) return ready ? fapy_raise() : NULL;
@@ -440,8 +496,16 @@ static int set_state(PyObject *self, PyObject *value, void *unused)
     return 0;
 }
 
-static PyMethodDef rule_methods[] = {{"step", rule_step, METH_O, "step(param_groups)\n--\n\nOne step for all groups."}, {0}};
+/* param_groups is another list now: replays read that. */
+static PyObject *rule_follow(PyObject *self, PyObject *groups)
+{
+    if (R(self)->groups) Py_SETREF(R(self)->groups, Py_NewRef(groups));
+    Py_RETURN_NONE;
+}
+
 static PyGetSetDef rule_attributes[] = {{"state", get_state, set_state, "What is kept for each parameter.", NULL}, {0}};
+static PyMethodDef rule_methods[] = {{"step", rule_step, METH_O, "step(param_groups)\n--\n\nOne step for all groups."},
+                                     {"follow", rule_follow, METH_O, "follow(param_groups)\n--\n\nThe list has been replaced."}, {0}};
 static PyTypeObject rule_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula._C._Rule",
                                  .tp_basicsize = sizeof(rule_object),
                                  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

@@ -25,9 +25,9 @@ def _pool_id(pool):
     """The number of a pool out of None or a token, (0, number)."""
     if pool is None:
         return 0
-    if isinstance(pool, tuple) and len(pool) == 2:
-        return int(pool[1])
-    raise TypeError(f"pool must be what graph_pool_handle() or graph.pool() gave, not {type(pool).__name__}")
+    if isinstance(pool, tuple) and len(pool) == 2 and type(pool[1]) is int and pool[1] > 0:
+        return pool[1]
+    raise TypeError(f"pool must be what graph_pool_handle() or graph.pool() gave, not {pool!r:.60}")
 
 
 class Graph:

@@ -41,6 +41,18 @@ bool fai_capture_refuse(fai_stream *s, const char *op) {
                     upper_of(s->dev, upper), op, fa_device_text(s->dev->name));
 }
 
+bool fai_capture_refuse_between(fa_device to, fa_device from, const char *op) {
+    char upper[16];
+    const fa_device captured = fai_capturing(to) ? to : from;
+    if (FAI_LIKELY(!fai_capturing(captured))) return true;
+    fai_stream *s = fai_stream_now(fai_dev_find(captured));
+    invalidate(fai_capture_of(s), op);
+    return fai_fail(FA_ERR_DEVICE, op,
+                    "%s error: operation not permitted when stream is capturing. Numbers of %s can't be copied to %s in a capture: a graph is of one "
+                    "device. Copy before the capture, into a tensor that is there already, or between replays. This capture is worth nothing now",
+                    upper_of(s->dev, upper), fa_device_text(from), fa_device_text(to));
+}
+
 static bool fail_memory(fa_graph *g, const char *op, size_t bytes) {
     invalidate(g, op);
     return fai_fail_memory(op, bytes);
@@ -123,6 +135,18 @@ bool fai_graph_hold(fa_device device, fai_buffer *b, bool writes, const char *op
     const bool fine = keep(g, b, writes ? FAI_WRITES : FAI_READS, op);
     pthread_mutex_unlock(&g->lock);
     return fine;
+}
+
+uint64_t fai_graph_number(fa_device device) { return fai_capturing(device) ? graph_now(device)->serial : 0; }
+
+bool fai_graph_writes(fa_device device, const fai_buffer *b) {
+    fa_graph *g = fai_capturing(device) ? graph_now(device) : NULL;
+    if (!g) return false;
+    pthread_mutex_lock(&g->lock);
+    const fai_kept *k = g->kept_room ? find_kept(g->kept, g->kept_room, b) : NULL;
+    const bool writes = fai_graph_is_its(g, b) || (k && k->buffer && k->writes);
+    pthread_mutex_unlock(&g->lock);
+    return writes;
 }
 
 bool fai_graph_feed(fa_device device, const fai_feed *feed, const char *op) {

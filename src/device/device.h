@@ -108,6 +108,8 @@ void fai_capture_resume(const fai_pause *pause);
 /* The graph keeps the buffer, and counts as writing to it or not: for addresses that kernels find in memory. Launches do it by
  * themselves. */
 bool fai_graph_hold(fa_device device, fai_buffer *b, bool writes, const char *op);
+uint64_t fai_graph_number(fa_device device);                         /* of the capture under way there, among all; 0: none */
+bool fai_graph_writes(fa_device device, const fai_buffer *b);        /* whether what was captured so far does */
 /* What each replay needs to have told: before puts it into memory and may fail; after learns whether the replay was started; drop
  * ends the context, which is the graph's from the call on, whether it succeeds or not. */
 typedef struct fai_feed {

@@ -525,6 +525,7 @@ static bool copy_on_device(fai_buffer *to, size_t to_offset, fai_buffer *from, s
 static bool copy_through_host(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes,
                               const char *op) {
     size_t piece = bytes < STAGE_MOST ? bytes : STAGE_MOST;
+    if (!fai_capture_refuse_between(to->device, from->device, op)) return false;
     char *host = fai_alloc_aligned(FAI_TAG_DATA, piece);
     if (!host) return fai_fail_memory(op, piece);
     bool fine = true;

@@ -250,14 +250,14 @@ const char *fai_sim_mistake(void) { return sim_mistake; }
 static bool fail_none(int type, const char *op) {
     const bool opencl = type == FA_DEVICE_XPU || type == FA_DEVICE_MPS;
     char why[2048];
-    const char *name = fai_type_name(type);
-    snprintf(why, sizeof why, "%s", name ? why_none[opencl && !why_none[type][0] ? FA_DEVICE_OPENCL : type] : "");
+    const char *name = fai_type_name(type), *sim = getenv("FACULA_SIM");
+    const bool simulated = opencl && sim && *sim; /* then OpenCL's own reason is not the point */
+    snprintf(why, sizeof why, "%s", name && !simulated ? why_none[opencl && !why_none[type][0] ? FA_DEVICE_OPENCL : type] : "");
     fai_plugins_add_problems(why, sizeof why);
     if (sim_mistake[0]) return fai_fail(FA_ERR_RUNTIME, op, "%s", sim_mistake);
     if (!name)
         return fai_fail(FA_ERR_RUNTIME, op,
                         "device type %d is unknown; make devices with fa_device_parse(\"cuda\") or FA_CUDA(0)", type);
-    const char *sim = getenv("FACULA_SIM");
     if (unusable[type] || strncmp(why, "No CUDA GPUs are available", 26) == 0) { /* PyTorch's sentences for these */
         const size_t used = strlen(why);
         if (!sim || !*sim) snprintf(why + used, sizeof why - used, ", or learn without a GPU: FACULA_SIM=%s:2 in the environment", name);

@@ -7,7 +7,7 @@
 
 typedef struct captured {
     fa_optimizer *optimizer;
-    int group, row;
+    int group, row, ahead; /* ahead: steps of the same replay that come before */
     bool is_double;
     fai_buffer *numbers;
     int count, member[]; /* numbers of parameters in the group */
@@ -20,8 +20,11 @@ static bool before(void *context) {
     const fai_group *g = &c->optimizer->groups[c->group]; /* groups may grow in number; these parameters stay */
     double f[NUMBERS] = {0};
     float rounded[NUMBERS];
-    const fai_trained *first = &g->trained[c->member[0]];
-    c->optimizer->rule->numbers(c->row, g->option, fai_updates[c->row].nstate ? first->steps : 0, first->kept, f);
+    fai_trained first = g->trained[c->member[0]];
+    const fai_rule *rule = c->optimizer->rule;
+    if (c->optimizer->refresh && !c->optimizer->refresh(c->optimizer, c->optimizer->refresher)) return false;
+    for (int i = 0; i < c->ahead; i++) fai_trained_count(rule, g, c->row, &first);
+    rule->numbers(c->row, g->option, fai_updates[c->row].nstate ? first.steps : 0, first.kept, f);
     for (int i = 0; i < NUMBERS; i++) rounded[i] = (float)f[i];
     return fai_copy_to_device(c->numbers, 0, c->is_double ? (const void *)f : rounded, c->is_double ? sizeof f : sizeof rounded,
                               "graph_replay");
@@ -47,7 +50,7 @@ fa_tensor *fai_captured_numbers(fa_optimizer *o, int group, int row, const fai_b
     captured *c = fai_calloc(FAI_TAG_GRAPH, sizeof *c + (size_t)b->count * sizeof *c->member);
     if (!c) return fai_fail_memory("step", sizeof *c + (size_t)b->count * sizeof *c->member);
     c->optimizer = fai_ref(o);
-    c->group = group, c->row = row, c->count = b->count;
+    c->group = group, c->row = row, c->ahead = b->ahead, c->count = b->count;
     c->is_double = b->dtype == FA_FLOAT64;
     memcpy(c->member, b->member, (size_t)b->count * sizeof *c->member);
     {

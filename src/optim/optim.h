@@ -37,6 +37,8 @@ typedef struct fai_trained {
     fa_tensor *state[FAI_RULE_STATES]; /* in the order of the widest row; NULL until they are needed */
     int64_t steps;                     /* made with states */
     double kept[FAI_RULE_KEPT];
+    uint64_t graph;                    /* the capture that it was stepped in last, and how often there */
+    int in_graph;
     fa_tensor *work, *grad;            /* within a step: the copy in C order that is updated instead of p; the gradient in C order */
 } fai_trained;
 
@@ -45,6 +47,7 @@ typedef struct fai_batch {
     fa_device device;
     fa_dtype dtype;
     int64_t age;
+    int ahead;                         /* steps of the same capture that come before */
     double kept[FAI_RULE_KEPT];
     int count, *member;                /* numbers of parameters in the group */
     fa_table_entry *entries;           /* FAI_RULE_TABLES tables, each with room for the group; on the host */
@@ -68,6 +71,9 @@ struct fa_optimizer {
     fai_group *groups;
     int ngroups;
     uint64_t steps, replayed; /* by fa_step; by graphs */
+    /* Whoever keeps the options elsewhere brings them here before a replay; NULL: nobody. */
+    bool (*refresh)(fa_optimizer *o, void *context);
+    void *refresher;
 };
 
 /* ---- optimizer.c ---- */
@@ -101,6 +107,7 @@ bool fai_captured_hold(const fai_batch *b, const fa_tensor *t, bool writes); /* 
 
 /* ---- step.c ---- */
 void fai_batch_free(fai_batch *batch, int room);
+void fai_trained_count(const fai_rule *rule, const fai_group *g, int row, fai_trained *t); /* what a step leaves besides the parameter */
 void fai_trained_step(const fai_rule *rule, const fai_group *g, int row, fai_trained *t); /* it was made: what is counted goes on */
 
 #endif

@@ -60,11 +60,11 @@ static fai_batch *new_batch(fai_group *g) {
 }
 
 /* The batch of this step for p, begun if p is its first member. */
-static fai_batch *batch_for(fai_group *g, const fai_trained *t, int64_t age) {
+static fai_batch *batch_for(fai_group *g, const fai_trained *t, int64_t age, int ahead) {
     const fa_tensor *p = t->p;
     for (int i = 0; i < g->used; i++) {
         fai_batch *b = g->batches[i];
-        if (b->age == age && b->dtype == (fa_dtype)p->dtype && fa_device_equal(b->device, p->device) &&
+        if (b->age == age && b->ahead == ahead && b->dtype == (fa_dtype)p->dtype && fa_device_equal(b->device, p->device) &&
             memcmp(b->kept, t->kept, sizeof b->kept) == 0)
             return b;
     }
@@ -75,7 +75,7 @@ static fai_batch *batch_for(fai_group *g, const fai_trained *t, int64_t age) {
         b->device = p->device;
         if (!make_tables(b, g->n)) return NULL;
     }
-    b->dtype = (fa_dtype)p->dtype, b->age = age;
+    b->dtype = (fa_dtype)p->dtype, b->age = age, b->ahead = ahead;
     memcpy(b->kept, t->kept, sizeof b->kept);
     b->count = 0, b->most = 0;
     g->used++;
@@ -128,7 +128,9 @@ static bool prepare(const fai_rule *rule, fai_group *g, int row, const int *slot
     for (int k = 0; k < nstate; k++)
         if (!ready_state("step", rule, g->option, t, slot[k])) return false;
     if (rule->begin && t->steps == 0) rule->begin(g->option, t->kept);
-    fai_batch *b = batch_for(g, t, nstate == 0 ? 0 : rule->ages ? t->steps : t->steps > 0);
+    const uint64_t graph = fai_graph_number(t->p->device);
+    const int ahead = graph && graph == t->graph ? t->in_graph : 0;
+    fai_batch *b = batch_for(g, t, nstate == 0 ? 0 : rule->ages ? t->steps : t->steps > 0, ahead);
     fa_tensor *work = fai_contiguous("step", t->p);
     grad = b && work ? fai_contiguous("step", grad) : NULL;
     if (!grad) return false;
@@ -233,18 +235,23 @@ static bool launch_batch(fa_optimizer *o, int group, int row, fai_batch *b) {
     return true;
 }
 
-void fai_trained_step(const fai_rule *rule, const fai_group *g, int row, fai_trained *t) {
+void fai_trained_count(const fai_rule *rule, const fai_group *g, int row, fai_trained *t) {
     if (fai_updates[row].nstate) t->steps++;
     if (rule->advance) rule->advance(g->option, t->steps, t->kept);
+}
+
+void fai_trained_step(const fai_rule *rule, const fai_group *g, int row, fai_trained *t) {
+    fai_trained_count(rule, g, row, t);
     ++*fai_version(t->p);
 }
 
 /* The parameter was written, or will be by a graph: what was updated in a copy comes back. */
 static bool finish_batch(const fai_rule *rule, fai_group *g, int row, fai_batch *b) {
-    const bool later = fai_capturing(b->device);
+    const uint64_t later = fai_graph_number(b->device);
     for (int m = 0; m < b->count; m++) {
         fai_trained *t = &g->trained[b->member[m]];
         if (!later) fai_trained_step(rule, g, row, t);
+        else t->graph = later, t->in_graph = b->ahead + 1;
         if (t->work && !fai_copy("step", t->p, t->work)) return false;
     }
     if (later) drop_tables(b, g->n); /* they are the graph's */

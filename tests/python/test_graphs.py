@@ -99,6 +99,86 @@ class Graphs(unittest.TestCase):
             self.compare(torch.optim.Adam, warm, capturable=True)
             self.compare(torch.optim.AdamW, warm, capturable=True, amsgrad=True)
 
+    def replays(self, graphed, make, steps=1, change=None, prepare=None):
+        """Losses and parameters of a small net's steps, by replays or not; change(optimizer) after the third."""
+        torch.manual_seed(0)
+        net = nn.Linear(6, 4).cuda()
+        x, y = torch.randn(8, 6, device="cuda"), torch.randn(8, 4, device="cuda")
+        opt = make(net.parameters())
+        if prepare:
+            prepare(opt)
+
+        def step():
+            for _ in range(steps):
+                opt.zero_grad()
+                loss = nn.functional.mse_loss(net(x), y)
+                loss.backward()
+                opt.step()
+            return loss.detach()
+        if graphed:
+            g = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(g):
+                loss = step()
+        losses = []
+        for i in range(6):
+            if i == 3 and change:
+                change(opt)
+            if graphed:
+                g.replay()
+            else:
+                loss = step()
+            losses.append(loss.item())
+        return losses, [p.tolist() for p in net.parameters()], [s["step"].item() for s in opt.state_dict()["state"].values() if "step" in s]
+
+    def test_two_steps_in_a_capture(self):
+        optim = torch.optim
+        for make in (lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5), lambda p: optim.Adam(p, lr=0.1, capturable=True), lambda p: optim.NAdam(p, capturable=True),
+                     lambda p: optim.ASGD(p, capturable=True), lambda p: optim.Adagrad(p, lr_decay=0.1)):
+            self.assertEqual(self.replays(False, make, steps=2), self.replays(True, make, steps=2))
+
+    def test_learning_rates_of_replays(self):
+        """Each replay reads the options anew: what schedules do to numbers and to tensors counts, after load_state_dict too."""
+        def fill(opt):
+            opt.param_groups[0]["lr"].fill_(0.03)
+
+        def put(opt):
+            opt.param_groups[0]["lr"] = 0.03
+
+        def load(opt):
+            opt.load_state_dict(opt.state_dict())
+            put(opt)
+        for lr, change in ((0.1, put), (0.1, load), (torch.tensor(0.1), fill), (torch.tensor(0.1, device="cuda"), fill)):
+            for rule, options in ((torch.optim.SGD, {}), (torch.optim.AdamW, {"capturable": True})):
+                found = [self.replays(graphed, lambda p: rule(p, lr=lr.clone() if torch.is_tensor(lr) else lr, **options), change=change) for graphed in (False, True)]
+                self.assertEqual(*found)
+                self.assertNotEqual(found[0], self.replays(False, lambda p: rule(p, lr=lr, **options)))
+
+    def test_options_that_a_capture_makes(self):
+        w, lr = torch.ones(2, device="cuda", requires_grad=True), torch.tensor(0.5, device="cuda")
+        opt = torch.optim.SGD([w], lr=lr)
+        with self.assertRaisesRegex(RuntimeError, "step: lr is a tensor that this capture writes before the step"):
+            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                lr.mul_(0.5)
+                w.sum().backward()
+                opt.step()
+        opt.zero_grad()
+        g = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(g):
+            w.sum().backward()
+            opt.step()
+            lr.mul_(0.5)  # for the next
+        g.replay()
+        self.assertEqual((w.tolist(), lr.item()), ([0.5, 0.5], 0.25))
+        del opt.param_groups[0]["lr"]
+        with self.assertRaisesRegex(KeyError, "lr"):
+            g.replay()
+        opt.param_groups[0]["lr"] = 0.0
+        g.replay()
+        self.assertEqual(w.tolist(), [0.5, 0.5])
+        del opt  # the graph goes on with what it had
+        g.replay()
+        self.assertEqual(w.tolist(), [0.5, 0.5])
+
     def test_capturable(self):
         net, opt, x, y = training(torch.optim.Adam)
         nn.functional.mse_loss(net(x), y).backward()
@@ -160,6 +240,8 @@ class Graphs(unittest.TestCase):
                 (lambda: x.copy_(torch.zeros(3)), RuntimeError, "unless the CPU tensor is pinned"),
                 (lambda: x + torch.zeros(3).cuda(), RuntimeError, "unless the CPU tensor is pinned"),
                 (lambda: torch.cuda.CUDAGraph().capture_begin(), RuntimeError, CAPTURING),
+                (lambda: x.to("cuda:1"), torch.AcceleratorError, "Numbers of cuda:0 can't be copied to cuda:1 in a capture: a graph is of one device"),
+                (lambda: x.copy_(torch.ones(3, device="cuda:1")), torch.AcceleratorError, "Numbers of cuda:1 can't be copied to cuda:0 in a capture"),
                 (lambda: torch.cuda.current_stream().wait_stream(torch.cuda.default_stream()), RuntimeError, "dependency created on uncaptured work")):
             g = torch.cuda.CUDAGraph()
             with self.assertRaisesRegex(error, text):
@@ -171,6 +253,11 @@ class Graphs(unittest.TestCase):
                 g.replay()
         with self.assertRaisesRegex(RuntimeError, "CUDA graphs must be captured on a non-default stream"):
             torch.cuda.CUDAGraph().capture_begin()
+        for pool in (5, (0, -1), (0, "1"), (0, True)):
+            with self.assertRaisesRegex(TypeError, "pool must be what graph_pool_handle"):
+                torch.cuda.CUDAGraph().capture_begin(pool)
+        with self.assertRaisesRegex(RuntimeError, "without a preceding successful capture. One is made in `with facula.cuda.graph"):
+            torch.cuda.CUDAGraph().replay()
         with self.assertRaisesRegex(RuntimeError, "Unknown capture error mode"):
             torch.cuda.CUDAGraph().capture_begin(capture_error_mode="all")
         del y
@@ -259,6 +346,12 @@ class Graphs(unittest.TestCase):
         for wrong in ("loud", 7):
             with self.assertRaisesRegex(RuntimeError, "invalid value of debug_mode, expected one of `default`, `warn`, `error`"):
                 torch.cuda.set_sync_debug_mode(wrong)
+
+    def test_without_an_xpu(self):
+        environment = dict(os.environ, FACULA_SIM="cuda:1")
+        said = subprocess.run([sys.executable, "-B", "-c", "import facula as t\ntry: t.xpu.XPUGraph()\nexcept RuntimeError as e: print(e)"], env=environment,
+                              capture_output=True, text=True, check=True).stdout
+        self.assertEqual(said, "Found no xpu device: FACULA_SIM=cuda:1 names none. Add one: FACULA_SIM=cuda:1,xpu:1\n")
 
     def test_without_a_device(self):
         code = "import facula as t\nprint(t.cuda.is_current_stream_capturing())\ntry: t.cuda.CUDAGraph()\nexcept RuntimeError as e: print(e)"

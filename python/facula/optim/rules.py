@@ -41,6 +41,7 @@ class RowOptimizer(Optimizer):
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
+        self._rule.follow(self.param_groups)
 
     def step(self, closure=None):
         """One step for all parameters that have a gradient.
