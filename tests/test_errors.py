@@ -237,6 +237,7 @@ ENVIRONMENT = [
     ("FACULA_SIM=cuda:1 FACULA_SIM_MEMORY=lots", "demo --device cuda",
      "the simulated devices of FACULA_SIM=cuda:1 could not be opened: CUDA error: invalid argument (CUDA_ERROR_INVALID_VALUE) while "
      "opening the driver: FACULA_SIM_MEMORY='lots' is not understood: write bytes"),
+    ("FACULA_SIM=cuda:1 FACULA_SIM_PEER=yes", "demo --device cuda", "FACULA_SIM_PEER='yes' is not understood: write on or off"),
     ("FACULA_SIM=cuda:1 FACULA_SIM_MODE=fast", "demo --device cuda", "FACULA_SIM_MODE='fast' is not understood: write lazy or eager"),
     ("FACULA_SIM=cuda:1 FACULA_SIM_SEED=x", "demo --device cuda", "FACULA_SIM_SEED='x' is not understood: write a whole number"),
     ("FACULA_SIM=cuda:1 FACULA_SIM_FAULTS=x", "demo --device cuda", "FACULA_SIM_FAULTS='x' is not understood: write kinds"),

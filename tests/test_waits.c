@@ -336,6 +336,8 @@ int main(void) {
     late.release = late_release;
     late.event_wait = no_event;
     late.stream_create = no_stream;
+    late.copy_between = NULL; /* copies between the devices go through the host, with waits */
+    late.host_allocate = NULL, late.host_release = NULL;
     const int type = fai_backend_add(&late, NULL);
     for (int i = 0; i < DEVICES; i++) on[i] = fa_device_of_type(type, i);
     host = malloc(5 * MIB);

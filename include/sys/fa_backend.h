@@ -73,7 +73,7 @@ typedef struct fa_backend {
     int (*event_destroy)(int device, fa_event_handle event);
     int (*event_record)(int device, fa_event_handle event, fa_stream_handle stream);
     int (*event_wait)(int device, fa_event_handle event);        /* the host waits */
-    int (*stream_wait_event)(int device, fa_stream_handle stream, fa_event_handle event);
+    int (*stream_wait_event)(int device, fa_stream_handle stream, fa_event_handle event); /* of any device of this backend */
     int (*event_query)(int device, fa_event_handle event, bool *done);
     int (*event_elapsed)(int device, fa_event_handle start, fa_event_handle end, float *milliseconds);
 
@@ -102,6 +102,11 @@ typedef struct fa_backend {
     int (*graph_end)(int device, fa_stream_handle stream, fa_graph_handle *out);
     int (*graph_launch)(int device, fa_graph_handle graph, fa_stream_handle stream);
     int (*graph_destroy)(int device, fa_graph_handle graph); /* what is queued of it still runs */
+
+    /* May be NULL: a copy to another device of this backend, put into a stream of the device that it reads. The library lets that stream
+     * wait for the other device's, and that one for it (stream_wait_event). FA_BACKEND_DECLINED where these two can't reach each other; asked with 0 bytes,
+     * it answers only this. */
+    int (*copy_between)(int device, fa_stream_handle stream, fa_address from, int to_device, fa_address to, size_t bytes);
 } fa_backend;
 
 enum { FA_BACKEND_DECLINED = 1, FA_BACKEND_NO_MEMORY = -2, FA_BACKEND_FAILED = -1, FA_BACKEND_LOST = -3 };

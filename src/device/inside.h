@@ -268,6 +268,9 @@ void fai_launch_wrote(fai_stream *s, const char *kernel, const fa_plan *plan, fa
 void fai_spoil(fai_stream *s, const fai_queued *culprit);
 bool fai_is_known(fai_dev *dev, const fai_buffer *b, const char *op);    /* false and an error */
 
+/* ---- peer.c: between two devices; the ranges are checked ---- */
+bool fai_copy_between(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op);
+
 /* ---- queue.c ---- */
 bool fai_queue_wait(fai_dev *dev, const char *op);  /* for all streams */
 bool fai_stream_wait(fai_stream *s, const char *op);

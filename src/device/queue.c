@@ -67,12 +67,11 @@ static const fai_queued *entry_of(const fai_dev *dev, uint64_t number, const cha
 
 /* With the launch lock held: the launch that the driver's text speaks of. By its number, which the simulator gives; by its kernel,
  * if only one launch in this stream since its last wait was of that; else the only one since then; else none. */
-static const fai_queued *find_culprit(const fai_stream *s, const char *text) {
-    const fai_dev *dev = s->dev;
+static const fai_queued *find_culprit(const fai_stream *s, const fai_dev *dev, const char *text) {
     const char *told = strstr(text, "(launch ");
     const fai_queued *found = told ? entry_of(dev, strtoull(told + 8, NULL, 10), text) : NULL;
     uint64_t first = s->first;
-    if (found || !first) return found;
+    if (found || !first || dev != s->dev) return found;
     if (dev->launched >= FAI_LOG && first < dev->launched - FAI_LOG + 1) first = dev->launched - FAI_LOG + 1;
     int matches = 0;
     for (uint64_t number = first; number <= dev->launched; number++) {
@@ -89,19 +88,32 @@ static const char *name_of_last(const fai_stream *s) {
     return last->number == s->launched && last->op ? last->op : "an operator";
 }
 
+/* Whose launch the text speaks of: this stream's device's, or that of another one which it waited for. */
+static fai_dev *device_of_culprit(const fai_stream *s, const char *text) {
+    const char *told = strstr(text, "in a stream of device ");
+    fai_dev *other = NULL;
+    const int ordinal = told ? atoi(told + 22) : s->dev->ordinal;
+    for (int i = 0; (other = fai_dev_number(i)) && (other->backend != s->dev->backend || other->ordinal != ordinal);) i++;
+    return other ? other : s->dev;
+}
+
 /* queue: what was queued failed, not only the reading of the status words. */
 static void fail_late(fai_stream *s, int code, bool queue, const char *op) {
     fai_dev *dev = s->dev;
     char doing[320];
+    fai_dev *where = device_of_culprit(s, dev->backend->error_text());
+    pthread_mutex_lock(&where->launch_lock);
+    const fai_queued *found = find_culprit(s, where, dev->backend->error_text());
+    fai_queued culprit = found ? *found : (fai_queued){0};
+    pthread_mutex_unlock(&where->launch_lock);
+    if (where != dev) culprit.place = UINT64_MAX; /* of no stream here */
     pthread_mutex_lock(&dev->launch_lock);
-    const fai_queued *found = find_culprit(s, dev->backend->error_text());
-    const fai_queued culprit = found ? *found : (fai_queued){0};
     const char *last = name_of_last(s);
     pthread_mutex_unlock(&dev->launch_lock);
     if (found)
         snprintf(doing, sizeof doing,
-                 "running '%s', launch number %llu; it was seen by '%s', the first call that waited after it", culprit.op,
-                 (unsigned long long)culprit.number, op);
+                 "running '%s', launch number %llu%s%s; it was seen by '%s', the first call that waited after it", culprit.op,
+                 (unsigned long long)culprit.number, where == dev ? "" : " of ", where == dev ? "" : fa_device_text(where->name), op);
     else if (s->first)
         snprintf(doing, sizeof doing,
                  "running one of the launches %llu to %llu, the last of which was '%s'; it was seen by '%s', the first call that "
@@ -521,23 +533,6 @@ static bool copy_on_device(fai_buffer *to, size_t to_offset, fai_buffer *from, s
     return code == 0 || fai_fail_backend(dev, code, op, "copying within it");
 }
 
-/* Between two devices: through the host, in pieces, so that a large copy needs little memory there. */
-static bool copy_through_host(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes,
-                              const char *op) {
-    size_t piece = bytes < STAGE_MOST ? bytes : STAGE_MOST;
-    if (!fai_capture_refuse_between(to->device, from->device, op)) return false;
-    char *host = fai_alloc_aligned(FAI_TAG_DATA, piece);
-    if (!host) return fai_fail_memory(op, piece);
-    bool fine = true;
-    for (size_t done = 0; fine && done < bytes; done += piece) {
-        size_t now = bytes - done < piece ? bytes - done : piece;
-        fine =
-            fai_copy_to_host(host, from, from_offset + done, now, op) && fai_copy_to_device(to, to_offset + done, host, now, op);
-    }
-    fai_free_aligned(FAI_TAG_DATA, host, piece);
-    return fine;
-}
-
 bool fai_copy_within(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t from_offset, size_t bytes, const char *op) {
     if (!in_range(to, to_offset, bytes, op) || !in_range(from, from_offset, bytes, op)) return false;
     if (bytes == 0) return true;
@@ -546,7 +541,7 @@ bool fai_copy_within(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t 
     if (to->device.type == FA_DEVICE_CPU)
         return fai_copy_to_host((char *)fai_buffer_host(to) + to_offset, from, from_offset, bytes, op);
     if (fa_device_equal(to->device, from->device)) return copy_on_device(to, to_offset, from, from_offset, bytes, op);
-    return copy_through_host(to, to_offset, from, from_offset, bytes, op);
+    return fai_copy_between(to, to_offset, from, from_offset, bytes, op);
 }
 
 bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char *op) {

@@ -231,6 +231,30 @@ static int copy(int device, fa_stream_handle stream, fa_copy_kind kind, fa_addre
     return code == CUDA_SUCCESS ? 0 : fai_cuda_failed(code, "copying %zu bytes %s device %d", bytes, where, device);
 }
 
+/* Whether the first may read and write the second's memory. Asked once; access that the driver then refuses makes copies slower and
+ * nothing else: it brings them through the host by itself. */
+static bool can_reach(int device, int peer) {
+    enum { UNKNOWN, YES, NO };
+    static _Atomic unsigned char answers[FAI_CUDA_DEVICES][FAI_CUDA_DEVICES];
+    int answer = atomic_load_explicit(&answers[device][peer], memory_order_relaxed), can = 0;
+    if (answer != UNKNOWN) return answer == YES;
+    if (fai_cuda.can_reach(&can, handles[device], handles[peer]) != CUDA_SUCCESS) can = 0;
+    if (can) fai_cuda.reach(atomic_load(&contexts[peer]), 0);
+    atomic_store(&answers[device][peer], can ? YES : NO);
+    return can;
+}
+
+/* In a stream of the device that is read, as PyTorch does. */
+static int copy_between(int device, fa_stream_handle stream, fa_address from, int to_device, fa_address to, size_t bytes) {
+    int bad = fai_cuda_enter(to_device); /* it has a context from now on */
+    if (!bad) bad = fai_cuda_enter(device);
+    if (bad) return bad;
+    if (!can_reach(device, to_device)) return FA_BACKEND_DECLINED;
+    if (bytes == 0) return 0;
+    CUresult code = fai_cuda.copy_between(to, atomic_load(&contexts[to_device]), from, atomic_load(&contexts[device]), bytes, (CUstream)stream);
+    return code == CUDA_SUCCESS ? 0 : fai_cuda_failed(code, "copying %zu bytes of device %d to device %d", bytes, device, to_device);
+}
+
 static int fill(int device, fa_stream_handle stream, fa_address address, int byte, size_t bytes) {
     int bad = fai_cuda_enter(device);
     if (bad) return bad;
@@ -377,6 +401,7 @@ const fa_backend *fai_backend_cuda(void) {
         .graph_end = fai_cuda_graph_end,
         .graph_launch = fai_cuda_graph_launch,
         .graph_destroy = fai_cuda_graph_destroy,
+        .copy_between = copy_between,
     };
     return &backend;
 }

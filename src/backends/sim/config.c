@@ -5,6 +5,7 @@
  *   FACULA_SIM_MEMORY=256MiB             bytes of each device (KiB, MiB, GiB or plain bytes; 1 GiB if not given)
  *   FACULA_SIM_MODE=lazy|eager           lazy (the default): work runs only when something waits for it
  *   FACULA_SIM_SEED=7                    which stream goes first; 0 (the default): nothing runs earlier than it must
+ *   FACULA_SIM_PEER=off                  no device can reach the memory of another one
  *   FACULA_SIM_FAULTS=alloc:5,late:7+    the 5th allocation fails; launches fail after they
  *                                        were accepted, from the 7th on; hang:3: the 3rd event
  *                                        that is recorded never comes
@@ -184,8 +185,9 @@ uint64_t facula_sim_count(const char *kind) {
         {"copy_to_device", c->to_device},
         {"copy_to_host", c->to_host},
         {"copy_within", c->within},
+        {"copy_between", c->between},
         {"fill", c->fill},
-        {"copy", c->to_device + c->to_host + c->within},
+        {"copy", c->to_device + c->to_host + c->within + c->between},
         {"wait", c->wait},
         {"build", c->build},
         {"injected", c->injected},
@@ -297,7 +299,7 @@ static void in_child(void) { sim.forked = true; }
 
 static CUresult read_environment(void) {
     const char *spec = getenv("FACULA_SIM"), *memory = getenv("FACULA_SIM_MEMORY"), *mode = getenv("FACULA_SIM_MODE");
-    const char *seed = getenv("FACULA_SIM_SEED"), *wrong = getenv("FACULA_SIM_FAULTS"), *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const char *peer = getenv("FACULA_SIM_PEER"), *seed = getenv("FACULA_SIM_SEED"), *wrong = getenv("FACULA_SIM_FAULTS"), *visible = getenv("CUDA_VISIBLE_DEVICES");
     uint64_t limit = (uint64_t)1 << 30;
     char *end = NULL;
     if (!spec || !parse_devices(spec))
@@ -318,6 +320,9 @@ static CUresult read_environment(void) {
                         "FACULA_SIM_FAULTS='%s' is not understood: write kinds (alloc, launch, late, copy, lost, build, "
                         "flip, hang, driver, nvrtc, nvml) with the number of the call that fails, as in alloc:5,late:7+ (+: and all later ones)",
                         wrong);
+    if (peer && strcmp(peer, "on") && strcmp(peer, "off"))
+        return sim_fail(CUDA_ERROR_INVALID_VALUE, "FACULA_SIM_PEER='%s' is not understood: write on or off", peer);
+    sim.strangers = peer && !strcmp(peer, "off");
     sim.eager = mode && !strcmp(mode, "eager");
     sim.build = sim_choose_build();
     if (visible) hide_devices(visible);

@@ -33,6 +33,7 @@ static const struct {
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
@@ -301,8 +302,8 @@ static CUresult check_range(CUdeviceptr address, size_t bytes) {
 }
 
 /* The part that all copies share; on success the lock is held, and the operation made and not yet queued. */
-static CUresult begin_copy(sim_kind kind, CUdeviceptr to, CUdeviceptr from, size_t bytes, size_t data_bytes, CUstream *stream,
-                           sim_op **out) {
+CUresult sim_begin_copy(sim_kind kind, CUdeviceptr to, CUdeviceptr from, size_t bytes, size_t data_bytes, CUstream *stream,
+                        sim_op **out) {
     CUresult bad = enter();
     int number;
     if (bad) return bad;
@@ -328,7 +329,7 @@ SIM_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t b
     pthread_mutex_lock(&sim.lock);
     const bool pinned = is_pinned(from, bytes);
     pthread_mutex_unlock(&sim.lock);
-    CUresult bad = begin_copy(SIM_TO_DEVICE, to, 0, bytes, pinned ? 0 : bytes, &stream, &op);
+    CUresult bad = sim_begin_copy(SIM_TO_DEVICE, to, 0, bytes, pinned ? 0 : bytes, &stream, &op);
     if (bad) return bad;
     if (pinned) memcpy(&op->host, &from, sizeof from);
     else memcpy(op->data, from, bytes); /* pageable memory is staged before the call returns */
@@ -341,7 +342,7 @@ SIM_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, 
     sim_op *op;
     int number;
     if (bytes == 0) return CUDA_SUCCESS;
-    CUresult bad = begin_copy(SIM_TO_HOST, 0, from, bytes, 0, &stream, &op);
+    CUresult bad = sim_begin_copy(SIM_TO_HOST, 0, from, bytes, 0, &stream, &op);
     if (bad) return bad;
     op->host = to;
     op->flip = sim_fault_now(SIM_FAULT_FLIP, &number);
@@ -354,7 +355,7 @@ SIM_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t b
     sim_op *op;
     if (bytes == 0) return CUDA_SUCCESS;
     if (!to || !from) return sim_fail(CUDA_ERROR_INVALID_VALUE, "a device address is null");
-    CUresult bad = begin_copy(SIM_WITHIN, to, from, bytes, 0, &stream, &op);
+    CUresult bad = sim_begin_copy(SIM_WITHIN, to, from, bytes, 0, &stream, &op);
     if (bad) return bad;
     sim.counts.within++;
     sim_push(stream, op);
@@ -364,7 +365,7 @@ SIM_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t b
 SIM_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream) {
     sim_op *op;
     if (bytes == 0) return CUDA_SUCCESS;
-    CUresult bad = begin_copy(SIM_FILL, to, 0, bytes, 0, &stream, &op);
+    CUresult bad = sim_begin_copy(SIM_FILL, to, 0, bytes, 0, &stream, &op);
     if (bad) return bad;
     op->byte = byte;
     sim.counts.fill++;
@@ -645,6 +646,9 @@ const fai_cuda_driver sim_driver_check = {
     cuMemcpyHtoDAsync_v2,
     cuMemcpyDtoHAsync_v2,
     cuMemcpyDtoDAsync_v2,
+    cuDeviceCanAccessPeer,
+    cuCtxEnablePeerAccess,
+    cuMemcpyPeerAsync,
     cuMemsetD8Async,
     cuStreamCreateWithPriority,
     cuStreamDestroy_v2,

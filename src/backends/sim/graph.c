@@ -1,7 +1,7 @@
 /* Graphs of the simulated driver: what is put into a stream while it captures, kept as a list, and put into a stream again at each launch.
  *
  * Only what Facula captures is known: launches, copies and fills of one stream. A copy from pageable memory is refused, since a real
- * driver may read it at any launch; so are events and waits. Addresses are checked when the work runs, as always: a graph that outlives its memory is caught. */
+ * driver may read it at any launch; so are events, waits and copies between devices. Addresses are checked when the work runs, as always: a graph that outlives its memory is caught. */
 #include "sim.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static CUgraph graph_of(CUgraphExec exec) { return (CUgraph)(void *)exec; }
 void sim_capture(CUstream stream, sim_op *op) {
     struct CUgraph_st *g = stream->capture;
     const bool pageable = op->kind == SIM_TO_DEVICE && !op->host;
-    if (pageable || op->kind == SIM_RECORD || op->kind == SIM_WAIT) {
+    if (pageable || op->kind == SIM_BETWEEN || op->kind == SIM_RECORD || op->kind == SIM_WAIT) {
         g->invalid = true;
         sim_record_drop(op->record);
         free(op);

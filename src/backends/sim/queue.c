@@ -110,10 +110,41 @@ static uint64_t now(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Copies to it in the queues of other devices have nowhere to go from now on, even if it comes back. */
+static void strand_copies(const sim_device *device) {
+    for (int i = 0; i < sim.ndevices; i++)
+        for (CUstream s = sim.device[i].streams; s; s = s->next)
+            for (sim_op *op = s->head; op; op = op->next)
+                if (op->peer == device) op->peer = NULL;
+}
+
 void sim_kill(sim_device *device, CUresult error, const char *text) {
     device->dead = error;
     snprintf(device->dead_text, sizeof device->dead_text, "%s", text);
+    strand_copies(device);
     pthread_cond_broadcast(&sim.work);
+}
+
+static void fail_stream(CUstream stream, CUresult error) {
+    stream->error = error;
+    stream->failure = ++sim.failures;
+    sim.told[stream->failure % SIM_FAILURES] = false;
+}
+
+static void take_failure(CUstream stream, const sim_record *record) {
+    const bool own = record->device == stream->device->ordinal;
+    if (record->error) {
+        stream->error = record->error;
+        stream->failure = record->failure;
+    } else if (record->lost && !own) {
+        fail_stream(stream, CUDA_ERROR_LAUNCH_FAILED);
+    } else {
+        return;
+    }
+    snprintf(stream->text, sizeof stream->text, "%.400s, in a stream ", record->text);
+    const size_t n = strlen(stream->text);
+    if (own) snprintf(stream->text + n, sizeof stream->text - n, "that this one waited for");
+    else snprintf(stream->text + n, sizeof stream->text - n, "of device %d that this one waited for", record->device);
 }
 
 /* Events come and waits pass even in a stream that failed; they carry the error on. */
@@ -123,13 +154,13 @@ static void finish_marks(CUstream stream, const sim_op *op) {
         record->done = true;
         record->error = stream->error;
         record->failure = stream->failure;
+        record->lost = stream->device->dead != CUDA_SUCCESS;
         if (stream->error) snprintf(record->text, sizeof record->text, "%s", stream->text);
+        else if (record->lost) snprintf(record->text, sizeof record->text, "%s", stream->device->dead_text);
         record->nanoseconds = now();
         record->stream = NULL;
-    } else if (op->kind == SIM_WAIT && record->error && !stream->error) {
-        stream->error = record->error;
-        stream->failure = record->failure;
-        snprintf(stream->text, sizeof stream->text, "%.400s, in a stream that this one waited for", record->text);
+    } else if (op->kind == SIM_WAIT && !stream->error) {
+        take_failure(stream, record);
     }
     sim_record_drop(record);
 }
@@ -157,14 +188,16 @@ static void step(sim_device *device, CUstream stream) {
     if (!dropped && op->fail_late) {
         snprintf(stream->text, sizeof stream->text, "kernel %s (launch %llu) failed: an injected fault", op->kernel->name,
                  (unsigned long long)op->number);
-        stream->error = CUDA_ERROR_LAUNCH_FAILED;
-        stream->failure = ++sim.failures;
-        sim.told[stream->failure % SIM_FAILURES] = false;
+        fail_stream(stream, CUDA_ERROR_LAUNCH_FAILED);
+    } else if (!dropped && op->kind == SIM_BETWEEN && !op->peer) {
+        snprintf(stream->text, sizeof stream->text, "a copy of %zu bytes: the device that they were for was lost", op->bytes);
+        fail_stream(stream, CUDA_ERROR_LAUNCH_FAILED);
     } else if (!dropped && (bad = sim_prepare(device, op, &prepared, why, sizeof why)) == CUDA_SUCCESS) {
         if (op->kind == SIM_LAUNCH) sim.counts.run++;
-        pthread_mutex_unlock(&sim.lock);
+        const bool alone = op->kind != SIM_BETWEEN; /* memory of another device may go while the lock is not held */
+        if (alone) pthread_mutex_unlock(&sim.lock);
         sim_run(op, &prepared);
-        pthread_mutex_lock(&sim.lock);
+        if (alone) pthread_mutex_lock(&sim.lock);
     }
     if (bad != CUDA_SUCCESS) sim_kill(device, bad, why);
     if (op->kind == SIM_RECORD || op->kind == SIM_WAIT) finish_marks(stream, op);
@@ -242,6 +275,7 @@ void sim_push(CUstream stream, sim_op *op) {
     if (op->kind == SIM_RECORD) {
         op->record->seq = op->seq;
         op->record->stream = op->record->owner = stream;
+        op->record->device = stream->device->ordinal;
     }
     if (stream->tail)
         stream->tail->next = op;

@@ -82,10 +82,11 @@ static CUresult prepare_pointer(sim_device *device, const sim_op *op, int k, sim
 static CUresult prepare_copy(sim_device *device, const sim_op *op, sim_prepared *out, char *why, size_t n) {
     for (int k = 0; k < 2; k++) {
         if (!op->pointer[k]) continue;
-        out->pointer[k] = sim_translate(device, op->pointer[k], op->bytes);
+        const sim_device *there = k == 0 && op->kind == SIM_BETWEEN ? op->peer : device;
+        out->pointer[k] = sim_translate(there, op->pointer[k], op->bytes);
         if (out->pointer[k]) continue;
         snprintf(why, n, "copy of %zu bytes at 0x%llx of device %d: %s", op->bytes, (unsigned long long)op->pointer[k],
-                 device->ordinal, reason(device, op->pointer[k]));
+                 there->ordinal, reason(there, op->pointer[k]));
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     return CUDA_SUCCESS;
@@ -133,6 +134,7 @@ void sim_run(const sim_op *op, sim_prepared *prepared) {
         memcpy(op->host, prepared->pointer[1], op->bytes);
         if (op->flip) ((char *)op->host)[op->bytes / 2] ^= 1;
         break;
+    case SIM_BETWEEN:
     case SIM_WITHIN: memmove(prepared->pointer[0], prepared->pointer[1], op->bytes); break;
     case SIM_FILL: memset(prepared->pointer[0], op->byte, op->bytes); break;
     case SIM_RECORD:

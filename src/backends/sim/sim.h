@@ -10,6 +10,7 @@
  *   isa.c      which build of the kernels
  *   run.c      what the worker does: checks every pointer of a launch, runs kernels and copies
  *   driver.c   the cu* functions
+ *   peer.c     those of two devices
  *   facts.c    those that tell of a device, and the nvml* functions: its sensors
  *   nvrtc.c    the nvrtc* functions
  *   library.c, cublaslt.c, cudnn.c   stand-ins of NVIDIA's libraries, which only FACULA_SIM_LIBRARIES brings
@@ -51,23 +52,24 @@ typedef struct sim_device {
     pthread_t worker;
     int retained;    /* guarded by driver.c's own lock */
     bool stop, lost; /* lost: dead until facula_sim_faults */
-    uint64_t random, launches;
+    uint64_t random, launches, reaches; /* reaches: a bit for each device whose memory it may use */
     CUresult dead; /* the error that every later call gets */
     char dead_text[SIM_TEXT];
 } sim_device;
 
 /* One completion that events and waits share: an event points to its latest, waits keep the one that they were given. */
 typedef struct sim_record {
-    int refs, queries;
+    int refs, queries, device;
     bool done;
     CUresult error;
+    bool lost;        /* its device is gone, and with it what came before: streams of other devices fail that wait for it */
     uint64_t failure; /* which late failure it carries on */
     uint64_t seq, nanoseconds;
     struct CUstream_st *stream, *owner; /* stream: NULL when done; owner: the same, only to be compared */
     char text[SIM_TEXT];                /* of the error */
 } sim_record;
 
-typedef enum sim_kind { SIM_LAUNCH, SIM_TO_DEVICE, SIM_TO_HOST, SIM_WITHIN, SIM_FILL, SIM_RECORD, SIM_WAIT } sim_kind;
+typedef enum sim_kind { SIM_LAUNCH, SIM_TO_DEVICE, SIM_TO_HOST, SIM_WITHIN, SIM_BETWEEN, SIM_FILL, SIM_RECORD, SIM_WAIT } sim_kind;
 
 typedef struct sim_op {
     struct sim_op *next;
@@ -79,6 +81,7 @@ typedef struct sim_op {
     bool fail_late, flip, hang; /* hang: it never comes, until facula_sim_faults */
     int byte;
     CUdeviceptr pointer[SIM_POINTERS]; /* copies: to, from */
+    sim_device *peer; /* SIM_BETWEEN: where `to` is; NULL: it was lost meanwhile */
     void *host;
     size_t bytes;
     sim_record *record;
@@ -142,12 +145,12 @@ typedef enum sim_fault {
     SIM_FAULT_KINDS
 } sim_fault;
 typedef struct sim_counts {
-    uint64_t alloc, free, launch, run, to_device, to_host, within, fill, wait, build, injected;
+    uint64_t alloc, free, launch, run, to_device, to_host, within, between, fill, wait, build, injected;
 } sim_counts;
 typedef struct sim_state {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    bool forked, eager;
+    bool forked, eager, strangers; /* strangers: no device reaches another one's memory */
     int ndevices;
     uint64_t seed, seq, failures;
     bool told[SIM_FAILURES]; /* the host knows of late failure number n % SIM_FAILURES */
@@ -176,6 +179,11 @@ bool sim_free(sim_device *device, uint64_t address);
 void sim_free_all(sim_device *device);
 const sim_block *sim_find(const sim_device *device, uint64_t address);           /* the live allocation that holds this byte */
 char *sim_translate(const sim_device *device, uint64_t address, uint64_t bytes); /* NULL unless all lie in one live allocation */
+
+/* ---- driver.c ---- */
+/* The part that all copies share; on success the lock is held, *stream is no more NULL, and the operation made and not yet queued. */
+CUresult sim_begin_copy(sim_kind kind, CUdeviceptr to, CUdeviceptr from, size_t bytes, size_t data_bytes, struct CUstream_st **stream,
+                        sim_op **out);
 
 /* ---- queue.c (all under the lock, save the worker) ---- */
 CUresult sim_start(sim_device *device); /* the first context: worker and NULL stream */
@@ -228,6 +236,12 @@ const char *sim_read_image(const void *data, sim_image *out); /* the family; NUL
 extern const fai_cuda_driver sim_driver_check;
 extern const fai_nvrtc sim_nvrtc_check;
 CUresult sim_check_device(CUdevice device);
+
+/* ---- peer.c ---- */
+SIM_API CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer);
+SIM_API CUresult cuCtxEnablePeerAccess(CUcontext context, unsigned flags);
+SIM_API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+                                   CUstream stream);
 
 int sim_nvml_fault(void); /* nvml:1: the library is not there, nvml:2: it answers with errors; else 0 */
 
