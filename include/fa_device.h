@@ -120,8 +120,9 @@ static inline void fa_device_scope_close_cleanup(const int *unused) { (void)unus
 
 FA_API bool fa_synchronize(fa_device device);       /* waits; returns false with the first late error of that device */
 
-/* For tests and lessons: how many copies and launches the device has seen since start. */
-typedef struct fa_device_counts { uint64_t launches, copies_to_device, copies_to_host, copies_within, waits; } fa_device_counts;
+/* For tests and lessons: how many copies and launches the device has seen since start. fused: launches that were spared, because an
+ * elementwise operator ran as part of another's launch. */
+typedef struct fa_device_counts { uint64_t launches, copies_to_device, copies_to_host, copies_within, waits, fused; } fa_device_counts;
 FA_API fa_device_counts fa_device_get_counts(fa_device device);
 
 /* FACULA_FALLBACK=cpu in the environment: what a device can't compute (its plug-in lacks the kernel, its compiler refuses it, it has no
@@ -134,6 +135,14 @@ typedef struct fa_fallback_info {
 } fa_fallback_info;
 FA_API bool fa_fallback_get(int number, fa_fallback_info *out); /* counted from 0, in the order of their first time; false after the last */
 FA_API uint64_t fa_fallback_count(void);                        /* all of them together */
+
+/* Elementwise operators that follow each other on a device may run as one launch, which keeps what they hand to each other in
+ * registers: the same bits, and temporaries that nobody holds any more are not even stored. They are held back until anything else
+ * comes to their stream or somebody asks for it, at most eight; an error of such a launch is late and names all its operators. The program
+ * of a chain is made when it comes for the second time (FA_FUSE_FIRST: at once). Begins as FACULA_FUSE=off, on or first says. */
+typedef enum fa_fusing { FA_FUSE_OFF, FA_FUSE_ON, FA_FUSE_FIRST } fa_fusing;
+FA_API void fa_set_fusing(fa_fusing fusing);        /* all threads, all devices; what is held is launched */
+FA_API fa_fusing fa_get_fusing(void);
 
 /* ---- Random numbers: torch's, bit for bit (mt19937 on the CPU, Philox on accelerators) ---- */
 FA_API void fa_manual_seed(uint64_t seed); /* every device's default generator */

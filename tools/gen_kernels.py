@@ -50,8 +50,8 @@ class Family:
         self.kernels = []
         for word in row["kernels"].split():
             name, group, cpu, apart = (word + ":").split(":")[:4]
-            if cpu not in ("own", "text"):
-                raise rows.RowError(f"{row['at']}: {word!r}: the CPU's part is 'own' or 'text'")
+            if cpu not in ("own", "text", "none"):
+                raise rows.RowError(f"{row['at']}: {word!r}: the CPU's part is 'own', 'text' or 'none'")
             self.kernels += [Kernel(self, name, t, group, cpu, apart) for t in self.instances]
 
 
@@ -320,7 +320,7 @@ def ew_rows(build):
         used = [(name, f"MINE({OPERANDS[i]})") for i, name in enumerate(loop.operands) if name in loop.expr.names]
         used += [(name, f"EW_PARAM({i})") for i, (name, _) in enumerate(loop.params) if name in loop.expr.names]
         declared = declare(t, *zip(*used)) + " " if used else ""
-        return (f"#if !defined(FA_ROW) || FA_ROW == {number}\ncase {number}: /* {loop.name} */\n"
+        return (f"#if EW_HAS_ROW({number})\ncase {number}: /* {loop.name} */\n"
                 f"    ITEMS(256) {{ {declared}MINE(out) = {loop.expr.c(t)}; }}\n    break;\n#endif\n")
     return by_compute(lambda t: "".join(case(i, l, t) for i, l in enumerate(build.loops) if t in l.computes))
 
@@ -499,8 +499,9 @@ def cpu_text(build):
     folder = os.path.join(ROOT, "src", "backends", "cpu", "isa")
     files = [os.path.join(folder, n) for n in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
     named = set(re.findall(r"\bfai_cpu_(\w+)", "".join(read(n) for n in files)))
-    own = [k for k in build.kernels if k.cpu == "own" and (k.name in named or k.bare in named)]
-    text = [k for k in build.kernels if k not in own and k.family.exists]
+    kernels = [k for k in build.kernels if k.cpu != "none"]
+    own = [k for k in kernels if k.cpu == "own" and (k.name in named or k.bare in named)]
+    text = [k for k in kernels if k not in own and k.family.exists]
     for f in build.families:
         if not f.exists:
             note(f"kernels/{f.name}.k.h is not there: {', '.join(k.name for k in f.kernels if k not in own)} left out")

@@ -17,6 +17,7 @@ static void fill_in(fai_buffer *b, fa_device device, size_t bytes) {
     b->ranged = 0;
     b->exported = false;
     b->pending = false;
+    atomic_init(&b->held, 0);
 }
 
 /* Of a buffer whose memory lies elsewhere. */
@@ -65,6 +66,7 @@ fai_buffer *fai_buffer_wrap(void *data, size_t bytes, void (*release)(void *), v
 
 static void free_device_memory(fai_buffer *b) {
     fai_dev *dev = b->context && !fai_forked_child() ? fai_dev_find(b->device) : NULL;
+    if (dev && FAI_UNLIKELY(atomic_load_explicit(&b->held, memory_order_relaxed) != 0)) fai_fuse_forget(dev, b);
     if (dev) fai_block_free(dev, b->context);
 }
 

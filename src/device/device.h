@@ -17,6 +17,7 @@ typedef struct fai_buffer {
     uint32_t version;            /* raised by in-place ops; a tensor without a version cell of its own uses this one */
     fa_device device;            /* index always given for accelerators */
     bool pending;                /* pinned: a copy that nobody has waited for reads or writes it */
+    _Atomic uint8_t held;        /* 1 + id of the stream that holds back a launch that writes it; 0: none */
     uint64_t address;            /* the host's pointer on the CPU, the device's address elsewhere */
     size_t bytes, room;          /* asked for; what the allocator gave (a multiple of 512 on devices, 64 on the CPU) */
     void (*release)(void *);     /* memory of somebody else */
@@ -24,7 +25,7 @@ typedef struct fai_buffer {
     void *block;                 /* the allocator's own */
     uint64_t written;            /* on devices: which stream's which operation wrote it last (spoiled.c); 0: none */
     uint8_t ranged;              /* the whole-number type whose values there are known to lie in range; 0: unknown (ops/known.c) */
-    bool exported;               /* somebody has the address and may write there: nothing is known of it any more */
+    bool exported;               /* on devices, somebody has the address and may write there: nothing is known of it, or held back, any more */
     fai_range range;
 } fai_buffer;
 /* NULL and an error (with the report, on a device) if there is no memory. bytes may be 0. op of this and the functions below must
@@ -42,6 +43,7 @@ static inline void *fai_buffer_host(const fai_buffer *b) {
 static inline fai_buffer *fai_buffer_ref(fai_buffer *b) { atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed); return b; }
 void fai_buffer_unref(fai_buffer *b);
 bool fai_may_range(const fai_buffer *b);    /* on a device, written by the library alone, and nobody captures: range may be set and used */
+void fai_buffer_show(fai_buffer *b); /* before its address on a device is given to somebody who may use it himself */
 bool fai_buffer_used_by(fai_buffer *b, fa_stream stream, const char *op); /* its memory is given to nobody before that stream is done with it */
 
 /* ---- report.c: what the rooms above know of memory, for the out-of-memory report. Each is set once, at load. ---- */

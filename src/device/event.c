@@ -54,7 +54,8 @@ bool fa_event_record(fa_event *event, fa_stream stream) {
     }
     const fa_backend *b = s->dev->backend;
     pthread_mutex_lock(&s->lock);
-    int code = event->handle ? 0 : b->event_create(s->dev->ordinal, &event->handle);
+    int code = fai_fuse_flush(s);
+    if (!code && !event->handle) code = b->event_create(s->dev->ordinal, &event->handle);
     if (!code) {
         event->dev = s->dev;
         code = b->event_record(s->dev->ordinal, event->handle, s->handle);

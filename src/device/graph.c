@@ -126,6 +126,10 @@ bool fa_graph_begin(fa_graph *g, fa_stream stream, uint64_t pool) {
     fai_stream *s = fai_stream_find(stream, "graph_begin");
     fai_dev *dev = s->dev;
     if (!fai_stream_order(s, fai_stream_now(dev), "graph_begin")) return false;
+    pthread_mutex_lock(&s->lock);
+    const bool flushed = fai_fuse_flush(s) == 0;
+    pthread_mutex_unlock(&s->lock);
+    if (!flushed) return false;
     g->dev = dev;
     g->pool = fai_mempool_take(dev, pool ? pool : fa_graph_pool_new(), "graph_begin");
     if (!g->pool) return false;
@@ -308,7 +312,7 @@ static void note_written(fa_graph *g, fai_stream *s) {
 
 static bool queue_graph(fa_graph *g, fai_stream *s) {
     pthread_mutex_lock(&s->lock);
-    bool fine = (!g->status || carry_status(g, s, true)) && run_steps(g, s) && (!g->status || carry_status(g, s, false));
+    bool fine = fai_fuse_flush(s) == 0 && (!g->status || carry_status(g, s, true)) && run_steps(g, s) && (!g->status || carry_status(g, s, false));
     const uint64_t place = s->place;
     note_written(g, s);
     pthread_mutex_unlock(&s->lock);

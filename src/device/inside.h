@@ -71,6 +71,9 @@ typedef struct fai_stream {
     int paused;                          /* above 0: for now it goes into the queue all the same */
     uint64_t captured;                   /* pieces of work that it put into the graph */
     bool forked;                         /* of one that joined the capture: nobody in it has waited for its last work yet */
+    bool shown;                          /* somebody has the backend's handle of it */
+    atomic_bool holds;                   /* the chain has steps */
+    struct fai_chain *chain;             /* fuse.c: launches that are not with the driver yet; NULL until the first */
 } fai_stream;
 #define FAI_PLACE_BITS 48
 static inline uint64_t fai_place_base(const fai_stream *s) { return (uint64_t)s->id << FAI_PLACE_BITS; }
@@ -114,12 +117,15 @@ typedef struct fai_dev {
     uint64_t launched;                   /* number of the last one */
     fai_spoiled spoiled[FAI_SPOILED];    /* the last failures, a ring */
     atomic_uint failures;
-    struct { _Atomic uint64_t launches, to_device, to_host, within, waits; } count;
+    struct { _Atomic uint64_t launches, to_device, to_host, within, waits, fused; } count;
 
     pthread_mutex_t build_lock;
     bool no_float64;                     /* known from the first launch on */
     fa_program_handle *programs;         /* by text */
     fa_kernel_handle _Atomic *kernels;   /* by kernel number */
+    struct fai_fused_table *fused;       /* chains that were sent; NULL until the first */
+    atomic_int fuse_problem;             /* 1: no program of a chain could be made, for fuse_text; 2: it was told */
+    char fuse_text[600];
 
     fa_generator *generator;
 } fai_dev;
@@ -199,6 +205,7 @@ typedef struct fai_work {
     fa_kernel_handle handle;
     fa_library_call *library;            /* NULL: the kernel */
     fa_address workspace;
+    int elementwise;                     /* 1 + the compute type of an elementwise kernel, which may be held back; else 0 */
 } fai_work;
 
 /* ---- capture.c: work that goes into a graph ---- */
@@ -284,7 +291,21 @@ enum { FAI_TOLD = -1001 };
 int fai_queue_give(const fai_dev *dev, fa_stream_handle stream, const fai_work *work, const fa_plan *plan, const fa_address pointers[8]);
 void fai_queue_count_launch(fai_stream *s, const char *op, const fai_work *work, int code); /* with the locks of stream and launches: it was given to the driver */
 fai_buffer *fai_status_words(fai_stream *s, const char *op); /* the stream's own, with its lock held; a wait will look at them. NULL and an error */
+int fai_launch_held(fai_stream *s, const char *op, const fai_work *work, const fa_plan *plan, const fa_address pointers[8]); /* fuse.c's; its place is counted already */
 void fai_queue_end(fai_dev *dev);                   /* gives back what the queues hold; nothing may be running */
+
+/* ---- fuse.c: launches that a stream holds back. With its lock held, save for the last four ---- */
+/* True: it is held. False: launch it now, or, where code is not 0, nothing: what was held failed, and the error is set. */
+bool fai_fuse_take(fai_stream *s, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
+                   const fa_address pointers[8], int *code);
+int fai_fuse_flush(fai_stream *s);                  /* sends them; 0, or the backend's code with the error set */
+void fai_fuse_flush_all(fai_dev *dev);
+void fai_fuse_forget(fai_dev *dev, fai_buffer *b);  /* it is about to be freed */
+void fai_fuse_tell(fai_dev *dev);                   /* warns, if there is something to warn of */
+
+/* ---- launch.c ---- */
+char *fai_family_text(const char *family, size_t *bytes); /* fai_free(FAI_TAG_OTHER, text, bytes); NULL, without an error, if there is no memory */
+
 /* Around work with a stream's lock that may wait: another language's threads may run meanwhile. */
 void *fai_stream_lock(fai_stream *s);
 void fai_stream_unlock(fai_stream *s, void *state);

@@ -26,10 +26,10 @@ static int program_of(const char *family) {
     return -1;
 }
 
-char *fai_program_text(const fai_program *program, const char *op) {
+static char *unpack(const fai_program *program) {
     z_stream z = {.zalloc = fai_zlib_alloc, .zfree = fai_zlib_free};
     char *text = fai_alloc(FAI_TAG_OTHER, program->bytes + 1);
-    if (!text) return fai_fail_memory(op, program->bytes + 1);
+    if (!text) return NULL;
     z.next_in = (Bytef *)(uintptr_t)program->packed;
     z.avail_in = program->packed_bytes;
     z.next_out = (Bytef *)text;
@@ -42,7 +42,18 @@ char *fai_program_text(const fai_program *program, const char *op) {
     }
     if (state == Z_STREAM_END && z.avail_out == 0) return text;
     fai_free(FAI_TAG_OTHER, text, program->bytes + 1);
-    return fai_fail_memory(op, (size_t)64 << 10); /* the window; the data itself is the library's own */
+    return NULL; /* there was no memory for the window; the data itself is the library's own */
+}
+
+char *fai_program_text(const fai_program *program, const char *op) {
+    char *text = unpack(program);
+    return text ? text : fai_fail_memory(op, program->bytes + 1);
+}
+
+char *fai_family_text(const char *family, size_t *bytes) {
+    const fai_program *program = &fai_programs[program_of(family)];
+    *bytes = program->bytes + 1;
+    return unpack(program);
 }
 
 /* The compiler's first words are what counts, and the reader's screen is small. */
@@ -197,7 +208,9 @@ bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_bu
     }
     if (FAI_UNLIKELY(handle == LACKING)) return fail_lacking(dev, kernel, op);
     const fai_kernel_info *info = &fai_kernels[kernel];
-    const fai_work work = {.kernel = info->name, .group_size = info->group_size, .handle = handle};
+    if (FAI_UNLIKELY(atomic_load_explicit(&dev->fuse_problem, memory_order_relaxed) == 1)) fai_fuse_tell(dev);
+    const int elementwise = kernel >= FAI_K_ew_f32 && kernel <= FAI_K_ew_i64 ? 1 + kernel - FAI_K_ew_f32 : 0;
+    const fai_work work = {.kernel = info->name, .group_size = info->group_size, .handle = handle, .elementwise = elementwise};
     int code = fai_queue_launch(dev, op, &work, plan, buffers, pointers);
     return code == 0 || (code != FAI_TOLD && fail_launch(dev, code, kernel, op));
 }

@@ -33,27 +33,48 @@ int fai_queue_give(const fai_dev *dev, fa_stream_handle stream, const fai_work *
     return b->launch(dev->ordinal, stream, work->handle, (uint64_t)plan->groups, work->group_size, plan, sizeof *plan, pointers);
 }
 
-void fai_queue_count_launch(fai_stream *s, const char *op, const fai_work *work, int code) {
+static void count_launch(fai_stream *s, uint64_t place, const char *op, const fai_work *work, int code) {
     fai_dev *dev = s->dev;
     const int launches = work->library ? work->library->launches : code == 0;
     for (int i = 0; i < launches; i++) {
         uint64_t number = s->launched = ++dev->launched;
         if (!s->first) s->first = number;
-        dev->log[number % FAI_LOG] = (fai_queued){op, work->kernel, number, fai_place_base(s) | ++s->place};
+        dev->log[number % FAI_LOG] = (fai_queued){op, work->kernel, number, fai_place_base(s) | place};
     }
     if (code == 0) count(&dev->count.launches);
+}
+
+void fai_queue_count_launch(fai_stream *s, const char *op, const fai_work *work, int code) {
+    if (code == 0 || (work->library && work->library->launches)) s->place++;
+    count_launch(s, s->place, op, work, code);
+}
+
+int fai_launch_held(fai_stream *s, const char *op, const fai_work *work, const fa_plan *plan, const fa_address pointers[8]) {
+    pthread_mutex_lock(&s->dev->launch_lock);
+    int code = fai_queue_give(s->dev, s->handle, work, plan, pointers);
+    count_launch(s, s->place, op, work, code);
+    pthread_mutex_unlock(&s->dev->launch_lock);
+    return code;
+}
+
+static int launch_now(fai_stream *s, const char *op, const fai_work *work, const fa_plan *plan, const fa_address pointers[8]) {
+    int code = fai_fuse_flush(s);
+    if (code) return code;
+    pthread_mutex_lock(&s->dev->launch_lock);
+    code = fai_queue_give(s->dev, s->handle, work, plan, pointers);
+    fai_queue_count_launch(s, op, work, code);
+    pthread_mutex_unlock(&s->dev->launch_lock);
+    return code;
 }
 
 int fai_queue_launch(fai_dev *dev, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
                      const fa_address pointers[8]) {
     fai_stream *s = fai_stream_now(dev);
     struct fa_graph *g = fai_capture_of(s);
+    int code;
     if (FAI_UNLIKELY(g != NULL)) return fai_capture_launch(g, s, op, work, plan, buffers, pointers);
     pthread_mutex_lock(&s->lock);
-    pthread_mutex_lock(&dev->launch_lock);
-    int code = fai_queue_give(dev, s->handle, work, plan, pointers);
-    fai_queue_count_launch(s, op, work, code);
-    pthread_mutex_unlock(&dev->launch_lock);
+    if (!fai_fuse_take(s, op, work, plan, buffers, pointers, &code) && !code) code = launch_now(s, op, work, plan, pointers);
     if (code == 0) fai_launch_wrote(s, work->kernel, plan, buffers);
     pthread_mutex_unlock(&s->lock);
     if (FAI_UNLIKELY(!atomic_load_explicit(&dev->touched, memory_order_relaxed))) atomic_store(&dev->touched, true);
@@ -139,8 +160,9 @@ static void free_staged(fai_stream *s) {
 /* Puts the stream's own mark behind all that is in it now, unless it lies there. */
 static int mark(fai_stream *s) {
     const fa_backend *b = s->dev->backend;
-    if (s->marker && s->marked == s->place) return 0;
-    int code = s->marker ? 0 : b->event_create(s->dev->ordinal, &s->marker);
+    int code = fai_fuse_flush(s);
+    if (!code && s->marker && s->marked == s->place) return 0;
+    if (!code && !s->marker) code = b->event_create(s->dev->ordinal, &s->marker);
     if (!code) code = b->event_record(s->dev->ordinal, s->marker, s->handle);
     if (!code) s->marked = s->place;
     return code;
@@ -204,7 +226,7 @@ static bool wait_locked(fai_stream *s, const char *op) {
     fai_dev *dev = s->dev;
     int64_t words[FA_STATUS_WORDS] = {0};
     bool asked = s->status && s->status_asked;
-    int code = 0;
+    int code = 0, held = fai_fuse_flush(s);
     if (asked && watchdog() > 0) {
         code = wait_for_driver(s); /* first: the words lie on this stack */
         if (code == HANGS) return fail_hangs(s, op);
@@ -218,7 +240,7 @@ static bool wait_locked(fai_stream *s, const char *op) {
     const char *const caller = fai_tls.called;
     fai_tls.called = NULL; /* what failed is no part of the call that waits */
     if (code) fail_late(s, code, waited != 0, op);
-    bool fine = code == 0;
+    bool fine = code == 0 && held == 0;
     free_staged(s);
     if (fine && asked && words[0]) {
         fai_fail_status(NULL, words);
@@ -465,7 +487,8 @@ bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t 
     if (!may_copy_from(s, op) || (bytes > STAGE_MOST && !may_wait(s, op))) return false;
     count(&dev->count.to_device);
     void *state = fai_stream_lock(s);
-    bool fine = bytes <= STAGE_MOST
+    bool fine = fai_fuse_flush(s) ? false
+                : bytes <= STAGE_MOST
                     ? copy_aside(s, to->address + offset, host, bytes, op)
                     : copy_and_wait(s, FA_COPY_TO_DEVICE, to->address + offset, (void *)(uintptr_t)host, bytes, op);
     if (fine) {
@@ -486,7 +509,7 @@ bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes,
     if (!fai_capture_refuse(s, op) || !may_wait(s, op)) return false;
     count(&dev->count.to_host);
     void *state = fai_stream_lock(s);
-    bool fine = fai_is_known(dev, from, op) && copy_and_wait(s, FA_COPY_TO_HOST, from->address + offset, host, bytes, op);
+    bool fine = fai_fuse_flush(s) == 0 && fai_is_known(dev, from, op) && copy_and_wait(s, FA_COPY_TO_HOST, from->address + offset, host, bytes, op);
     fai_stream_unlock(s, state);
     return fine;
 }
@@ -497,13 +520,15 @@ bool fai_copy_queued(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t 
     const size_t host_offset = down ? to_offset : from_offset, offset = down ? from_offset : to_offset;
     if (!in_range(to, to_offset, bytes, op) || !in_range(from, from_offset, bytes, op)) return false;
     fai_dev *dev = fai_dev_get(there->device, op);
-    if (!dev) return false;
-    if (down && !fai_is_known(dev, from, op)) return false;
+    if (!dev || (down && !fai_is_known(dev, from, op))) return false;
     fai_stream *s = fai_stream_now(dev);
     struct fa_graph *g = fai_capture_of(s);
     if (FAI_UNLIKELY(g != NULL)) return fai_capture_copy(g, s, down ? FA_COPY_TO_HOST : FA_COPY_TO_DEVICE, to, to_offset, from, from_offset, bytes, op);
-    count(down ? &dev->count.to_host : &dev->count.to_device);
     void *state = fai_stream_lock(s);
+    const bool ready = fai_fuse_flush(s) == 0 && (!down || fai_is_known(dev, from, op));
+    if (!ready) fai_stream_unlock(s, state);
+    if (!ready) return false;
+    count(down ? &dev->count.to_host : &dev->count.to_device);
     int code = dev->backend->copy(dev->ordinal, s->handle, down ? FA_COPY_TO_HOST : FA_COPY_TO_DEVICE, there->address + offset,
                                   (char *)(uintptr_t)host->address + host_offset, 0, bytes);
     const uint64_t place = code ? s->place : ++s->place;
@@ -521,8 +546,10 @@ static bool copy_on_device(fai_buffer *to, size_t to_offset, fai_buffer *from, s
     if (FAI_UNLIKELY(g != NULL)) return fai_capture_copy(g, s, FA_COPY_WITHIN, to, to_offset, from, from_offset, bytes, op);
     count(&dev->count.within);
     pthread_mutex_lock(&s->lock);
-    int code = dev->backend->copy(dev->ordinal, s->handle, FA_COPY_WITHIN, to->address + to_offset, NULL,
-                                  from->address + from_offset, bytes);
+    int code = fai_fuse_flush(s);
+    if (!code)
+        code = dev->backend->copy(dev->ordinal, s->handle, FA_COPY_WITHIN, to->address + to_offset, NULL, from->address + from_offset,
+                                  bytes);
     s->place++;
     const uint64_t bad = fai_spoiled_at(dev, from, NULL);
     if (code == 0 && bad)
@@ -554,7 +581,8 @@ bool fai_fill(fai_buffer *to, size_t offset, int byte, size_t bytes, const char 
     struct fa_graph *g = fai_capture_of(s);
     if (FAI_UNLIKELY(g != NULL)) return fai_capture_fill(g, s, to, offset, byte, bytes, op);
     pthread_mutex_lock(&s->lock);
-    int code = dev->backend->fill(dev->ordinal, s->handle, to->address + offset, byte, bytes);
+    int code = fai_fuse_flush(s);
+    if (!code) code = dev->backend->fill(dev->ordinal, s->handle, to->address + offset, byte, bytes);
     s->place++;
     if (code == 0) fai_wrote(s, to, bytes == to->bytes);
     pthread_mutex_unlock(&s->lock);
@@ -567,10 +595,12 @@ fa_device_counts fa_device_get_counts(fa_device device) {
     fa_device_counts out = {0};
     fai_dev *dev = fai_dev_find(device);
     if (!dev) return out;
+    fai_fuse_flush_all(dev);
     out.launches = atomic_load(&dev->count.launches);
     out.copies_to_device = atomic_load(&dev->count.to_device);
     out.copies_to_host = atomic_load(&dev->count.to_host);
     out.copies_within = atomic_load(&dev->count.within);
     out.waits = atomic_load(&dev->count.waits);
+    out.fused = atomic_load(&dev->count.fused);
     return out;
 }

@@ -167,9 +167,14 @@ int fa_stream_priority(fa_stream stream) {
 }
 
 void *fa_stream_native(fa_stream stream) {
-    const fai_stream *s = on_cpu(stream) ? NULL : fai_stream_find(stream, "stream_native");
+    fai_stream *s = on_cpu(stream) ? NULL : fai_stream_find(stream, "stream_native");
     void *handle = NULL;
-    if (s) memcpy(&handle, &s->handle, sizeof handle);
+    if (!s) return NULL;
+    pthread_mutex_lock(&s->lock);
+    s->shown = true; /* nothing is held back from now on: somebody's own launches come between */
+    fai_fuse_flush(s);
+    memcpy(&handle, &s->handle, sizeof handle);
+    pthread_mutex_unlock(&s->lock);
     return handle;
 }
 
@@ -196,7 +201,8 @@ bool fa_stream_wait_stream(fa_stream stream, fa_stream other) {
 
 int fai_stream_await(fai_stream *s, fa_event_handle event) {
     pthread_mutex_lock(&s->lock);
-    int code = s->dev->backend->stream_wait_event(s->dev->ordinal, s->handle, event);
+    int code = fai_fuse_flush(s);
+    if (!code) code = s->dev->backend->stream_wait_event(s->dev->ordinal, s->handle, event);
     s->place++;
     if (!s->foreign) s->foreign = s->place;
     pthread_mutex_unlock(&s->lock);
@@ -213,7 +219,8 @@ bool fai_stream_order(fai_stream *later, fai_stream *earlier, const char *op) {
     int code = b->event_create(earlier->dev->ordinal, &event);
     if (code) return fai_fail_backend(earlier->dev, code, op, "making an event");
     pthread_mutex_lock(&earlier->lock);
-    code = b->event_record(earlier->dev->ordinal, event, earlier->handle);
+    code = fai_fuse_flush(earlier);
+    if (!code) code = b->event_record(earlier->dev->ordinal, event, earlier->handle);
     pthread_mutex_unlock(&earlier->lock);
     if (!code) code = fai_stream_await(later, event);
     b->event_destroy(earlier->dev->ordinal, event); /* a driver keeps what is queued of it */

@@ -507,10 +507,12 @@ static bool in_instance(const char *name, int instance) {
 static void fill_module(CUmodule module, sim_device *device, const char *family, const sim_image *image) {
     module->device = device;
     module->family = family;
+    module->image = *image;
     for (int i = 0; i < fa_kernel_table_count; i++) {
         const fa_kernel_entry *entry = &fa_kernel_table[i];
-        if (strcmp(entry->family, family) || !in_instance(entry->name, image->instance)) continue;
-        module->functions[module->nfunctions++] = (struct CUfunc_st){entry, device, image->row};
+        const bool chain = strncmp(entry->name, "chain_", 6) == 0;
+        if (strcmp(entry->family, family) || !in_instance(entry->name, image->instance) || chain != (image->chain > 0)) continue;
+        module->functions[module->nfunctions++] = (struct CUfunc_st){entry, device, image->row, &module->image};
     }
 }
 
@@ -564,6 +566,9 @@ static CUresult check_launch(CUfunction function, const unsigned grid[3], const 
     if (function->row >= 0 && plan->row != function->row)
         return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s was built for row %d, the plan is for row %d", kernel->name,
                         function->row, plan->row);
+    const sim_image *image = function->image;
+    if (image->chain && (plan->n[8] != image->chain || plan->n[9] != image->views || memcmp(plan->n, image->step, sizeof image->step)))
+        return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s was built for another chain than the plan's", kernel->name);
     if (plan->nviews < 0 || plan->nviews > FA_PLAN_VIEWS)
         return sim_fail(CUDA_ERROR_INVALID_VALUE, "kernel %s: a plan of %d views", kernel->name, plan->nviews);
     return CUDA_SUCCESS;

@@ -76,10 +76,17 @@ SIM_API nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
     return NVRTC_SUCCESS;
 }
 
-/* Takes in the two definitions that only leave parts of a text out. Any other would make another program of it: that one is
- * returned. */
+/* Takes in the definitions that only leave parts of a text out or make a plan's numbers constant. Any other would make another program
+ * of it: that one is returned. */
 static const char *read_definitions(sim_image *image, int noptions, const char *const *options) {
     for (int i = 0; i < noptions; i++) {
+        long long number;
+        int step;
+        if (sscanf(options[i], "-DFA_CHAIN=%d", &image->chain) == 1 || sscanf(options[i], "-DFA_VIEWS=%lli", &image->views) == 1) continue;
+        if (sscanf(options[i], "-DFA_S%d=%lli", &step, &number) == 2 && step >= 0 && step < 8) {
+            image->step[step] = number;
+            continue;
+        }
         if (sscanf(options[i], "-DFA_ROW=%d", &image->row) == 1 || sscanf(options[i], "-DFA_INSTANCE=%d", &image->instance) == 1)
             continue;
         if (!strncmp(options[i], "-D", 2) || !strncmp(options[i], "--define-macro", 14)) return options[i];

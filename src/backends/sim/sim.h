@@ -109,22 +109,26 @@ struct CUevent_st {
     sim_record *record; /* NULL before the first record */
 };
 
-/* A program built with -DFA_ROW=n or -DFA_INSTANCE=n holds only that row or instance; -1: all. */
+/* A program built with -DFA_ROW=n or -DFA_INSTANCE=n holds only that row or instance; -1: all. One with -DFA_CHAIN=n is for chains of
+ * these steps (kernels/ew.k.h) only, and holds no other kernel; 0: no chain. */
 typedef struct sim_image {
     char magic[8];
     unsigned long long hash; /* of the text */
-    int row, instance;
+    int row, instance, chain;
+    fa_i64 step[8], views;
 } sim_image;
 
 struct CUfunc_st {
     const fa_kernel_entry *kernel;
     sim_device *device;
     int row;
+    const sim_image *image; /* of its module */
 };
 
 struct CUmod_st {
     sim_device *device;
     const char *family;
+    sim_image image;
     int nfunctions;
     struct CUfunc_st functions[];
 };
