@@ -26,7 +26,7 @@ $(error MODE=$(MODE): choose release, debug, asan or tsan)
 endif
 
 # These do their work in a make of their own, after tools/setup.sh; nothing is generated for them here.
-FRONT := help setup demo check check-opencl check-asan check-tsan soak clean
+FRONT := help setup demo check check-opencl check-faults check-asan check-tsan soak clean
 all:
 .PHONY: all python $(FRONT) run-demo run-tests programs install install-strip dist compile_commands.json
 .DELETE_ON_ERROR:
@@ -173,6 +173,7 @@ help:
 	@echo "make check          build and run every test               make check ONLY='autograd*' tests by name"
 	@echo "make check-asan     the same under ASan and UBSan          make check-tsan             the concurrent ones under TSan"
 	@echo "make check-opencl   all tests of OpenCL, on PoCL           make soak               those tagged soak, at length (minutes)"
+	@echo "make check-faults   a fault at every point (a minute)"
 	@echo "make install        PREFIX=/usr/local LIBDIR= DESTDIR=     make install-strip          without debug information"
 	@echo "make dist           a tarball that needs only cc and make  make compile_commands.json  for editors and clang-tidy"
 	@echo "make setup          install what is missing                make clean"
@@ -190,6 +191,10 @@ check:
 check-opencl:
 	@sh tools/setup.sh tests
 	$(SUB) MODE=$(MODE) OPENCL=1 run-tests
+# A fault at every point of a training on two devices; make check tries some of them.
+check-faults:
+	@sh tools/setup.sh tests
+	@FACULA_SOAK=1 $(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) TAG=faults run-tests
 check-asan:
 	@sh tools/setup.sh tests
 	$(SUB) MODE=asan run-tests
