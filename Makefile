@@ -155,10 +155,10 @@ $(foreach isa,$(sort $(SIM_ANY_$(MACHINE)) $(SIM_OWN_$(MACHINE))),$(eval $(call 
 define isa_rules
 $(B)/obj/$(1)/gen/%.o: $(B)/gen/%.c $(RECIPE_FILES)
 	@mkdir -p $$(@D); echo "  CC   $$< ($(1))"
-	@$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(FLAGS_ISA) $$(ISA_$(1)) $$(call own_flags,$$<) -DFAI_ISA=$(1) -MMD -MP -c -o $$@ $$<
+	@$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(FLAGS_ISA) $$(call own_flags,$$<) $$(ISA_$(1)) -DFAI_ISA=$(1) -MMD -MP -c -o $$@ $$<
 $(B)/obj/$(1)/%.o: %.c $(RECIPE_FILES)
 	@mkdir -p $$(@D); echo "  CC   $$< ($(1))"
-	@$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(FLAGS_ISA) $$(ISA_$(1)) $$(call own_flags,$$<) -DFAI_ISA=$(1) -MMD -MP -c -o $$@ $$<
+	@$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(FLAGS_ISA) $$(call own_flags,$$<) $$(ISA_$(1)) -DFAI_ISA=$(1) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call isa_rules,$(isa))))
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(SIM_OBJECTS) $(call object,$(CLI_SOURCES) $(TEST_SOURCES) $(SUPPORT_SOURCES)))

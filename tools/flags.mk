@@ -27,8 +27,8 @@ SIM_OWN_x86_64 := avx2 avx512
 SIM_ANY_other := generic
 SIM_OWN_other := generic
 FLAGS_SIM := -O3
-# For single files (folder/name), added at the end. -O3 for all loops makes the library a quarter larger and only these
-# faster.
+# For single files (folder/name), behind the flags above. -O3 for all loops makes the library a quarter larger and only these
+# faster; an instruction set's own flags come last, so that sse2 stays small.
 FLAGS_isa/reduce.c := -O3
 FLAGS_isa/scan.c := -O3
 FLAGS_isa/recurrent.c := -O3
@@ -40,7 +40,24 @@ FLAGS_data/ := -Os
 FLAGS_selftest/ := -Os
 FLAGS_optim/values.c := -Os
 FLAGS_optim/state.c := -Os
-FLAGS_nn/transformer.c := -Os
+FLAGS_nn/ := -Os
+# Derivatives that cost far more to compute than to ask for; what every small step goes through stays at -O2.
+FLAGS_autograd/ := -Os
+FLAGS_autograd/activations.c := -O2
+FLAGS_autograd/backwards.c := -O2
+FLAGS_autograd/contractions.c := -O2
+FLAGS_autograd/engine.c := -O2
+FLAGS_autograd/generated.c := -O2
+FLAGS_autograd/inplace.c := -O2
+FLAGS_autograd/kept.c := -O2
+FLAGS_autograd/losses.c := -O2
+FLAGS_autograd/metadata.c := -O2
+FLAGS_autograd/node.c := -O2
+FLAGS_autograd/reductions.c := -O2
+FLAGS_autograd/rows.c := -O2
+FLAGS_autograd/shapes.c := -O2
+FLAGS_autograd/tensors.c := -O2
+FLAGS_autograd/writes.c := -O2
 
 LINK_COMMON := -pthread -Wl,-z,relro,-z,now -Wl,-Bsymbolic-functions
 LINK_release := -Wl,-z,defs -Wl,-z,noseparate-code

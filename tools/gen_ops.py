@@ -227,7 +227,7 @@ def elementwise_table(row):
             continue
         expr.param_at = {p: k for k, (p, _) in enumerate(row.params)}
         reads = [n for n in ("x", "y", "z", "r") if n in row.reads(arg)]
-        out.append(f"static fa_tensor *{row.name}_d{arg}_graph(const fai_operand *v, const double *p)\n{{\n    (void)v, (void)p;\n"
+        out.append(f"static FAI_COLD fa_tensor *{row.name}_d{arg}_graph(const fai_operand *v, const double *p)\n{{\n    (void)v, (void)p;\n"
                    f"    return {row_graph(expr)};\n}}\n")
         entries.append(f"[{i}] = {{FAI_ROW_{row.name}_d{arg}, {len(reads)}, {{{', '.join(str('gxyzr'.index(n)) for n in reads) or '0'}}}, "
                        f"{row.name}_d{arg}_graph, {'true' if expr.text == 'g' else 'false'}}}")

@@ -9,6 +9,7 @@
 
 #define FAI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FAI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define FAI_COLD __attribute__((cold)) /* seldom called: small instead of fast */
 
 /* ---- errors.c ---- */
 /* Keeps the first error of the thread, counts later ones; returns NULL, so that `return fai_fail(...)` serves every pointer. */
