@@ -203,7 +203,9 @@ FA_API bool fa_schedule_resume(fa_scheduler *scheduler, int64_t epoch);
  *     fa_grad_scaler_unscale(scaler, opt);           only where gradients are looked at or clipped before the step
  *     fa_grad_scaler_step(scaler, opt);
  *     fa_grad_scaler_update(scaler);                 once, after the steps of all optimizers
- */
+ *
+ * All of it may be captured in a graph (fa_graph.h), one iteration in a capture: steps are left out by the device then, and each
+ * replay waits for what the one before found. */
 typedef struct fa_grad_scaler fa_grad_scaler;
 typedef struct fa_grad_scaler_options {
     size_t struct_size;

@@ -6,6 +6,7 @@
  *            tensors of n[1] elements, where a device can't follow addresses in memory (OpenCL)
  *   nviews   2 and the number of states
  *   f[]      the row's numbers; of a launch that a graph repeats they lie in memory, in the kernel's type: view[7] is a tensor then
+ *   view[6]  there in a graph with a gradient scaler: one bool, whether the step is made at all
  *   n[0]     groups a parameter: ceil(elements of the largest / 1024), but 512 are enough
  *   groups   n[0] times the number of parameters */
 
@@ -25,7 +26,8 @@
 KERNEL(N(update), 256) {
     const int dtype = P.view[0].dtype;
     const fa_i64 parameter = GROUP / P.n[0];
-    const fa_i64 elements = P.view[0].kind != FA_VIEW_TABLE ? P.n[1]
+    const fa_i64 elements = P.view[6].kind == FA_VIEW_TENSOR && !ARG(const fa_u8, 6)[0] ? 0
+                          : P.view[0].kind != FA_VIEW_TABLE ? P.n[1]
                           : TABLE_BYTES(0, parameter) / (dtype == FA_T_FLOAT64 ? 8 : dtype == FA_T_FLOAT32 ? 4 : 2);
     GLOBAL char *at_p = OPTIM_POINTER(0);
     GLOBAL const char *at_g = OPTIM_POINTER(1);

@@ -270,7 +270,7 @@ static void random_numbers_go_on(void **state) {
     bits_free(&was);
 }
 
-typedef struct training { fa_module *net; fa_optimizer *opt; fa_tensor *x, *y, *loss; } training;
+typedef struct training { fa_module *net; fa_optimizer *opt; fa_grad_scaler *scaler; fa_tensor *x, *y, *loss; } training;
 
 static fa_optimizer *optimizer_of(fa_module *net, int kind) {
     switch (kind) {
@@ -293,6 +293,7 @@ static training training_new(int kind) {
     t.x = fa_zeros(FA_SHAPE(16, 10), .device = device);
     t.y = fa_zeros(FA_SHAPE(16), .device = device, .dtype = FA_INT64);
     t.loss = NULL;
+    t.scaler = NULL;
     return t;
 }
 
@@ -310,8 +311,9 @@ static void train(training *t) {
         FA_SCOPE;
         loss = fa_keep(fa_cross_entropy(fa_call(t->net, t->x), t->y));
         fa_zero_grad(t->opt);
-        fa_backward(loss);
-        fa_step(t->opt);
+        fa_backward(t->scaler ? fa_grad_scaler_scale(t->scaler, loss) : loss);
+        if (!t->scaler) fa_step(t->opt);
+        else if (fa_grad_scaler_step(t->scaler, t->opt)) fa_grad_scaler_update(t->scaler);
     }
     t->loss = loss;
 }
@@ -390,6 +392,96 @@ static void two_steps_in_one_capture(void **state) {
         bits_free(&graph);
         bits_free(&eager);
     }
+}
+
+/* One step is left out. */
+static void scaled(int kind, bool graphed, bits *out, fa_grad_scaler_state *numbers) {
+    training t = training_new(kind);
+    fa_graph *g = fa_graph_new();
+    t.scaler = fa_grad_scaler(.init_scale = 1 << 12, .growth_interval = 2);
+    next_batch(&t, 0), train(&t);
+    if (graphed) assert_true(fa_graph_begin(g, side(), 0) && (train(&t), fa_graph_end(g)));
+    for (int i = 1; i < STEPS; i++) {
+        next_batch(&t, i);
+        if (i == 3) fa_fill_(fa_select(t.x, 0, 0), INFINITY);
+        if (graphed) assert_true(fa_graph_replay(g));
+        else train(&t);
+        if (i == 3) assert_true(fa_grad_scaler_found_inf(t.scaler));
+    }
+    *numbers = fa_grad_scaler_get(t.scaler);
+    if (graphed) fa_graph_reset(g);
+    next_batch(&t, 0), train(&t); /* and without it */
+    final_bits(&t, out);
+    FINE();
+}
+
+static void a_scaled_step_has_the_same_bits(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 7; kind++) {
+        FA_SCOPE;
+        bits eager, graph;
+        fa_grad_scaler_state numbers, wanted;
+        scaled(kind, false, &eager, &wanted);
+        scaled(kind, true, &graph, &numbers);
+        assert_true(numbers.scale == wanted.scale && numbers.growth_tracker == wanted.growth_tracker);
+        for (int i = 0; i < eager.n; i++)
+            if (memcmp(eager.data[i], graph.data[i], eager.bytes[i]) != 0) fail_msg("optimizer %d: tensor %d differs", kind, i);
+        bits_free(&graph);
+        bits_free(&eager);
+    }
+}
+
+static void scaled_steps_are_one_for_a_capture(void **state) {
+    (void)state;
+    FA_SCOPE;
+    training t = training_new(2);
+    t.scaler = fa_grad_scaler();
+    fa_graph *g = fa_graph_new();
+    assert_true(fa_graph_begin(g, side(), 0));
+    train(&t);
+    FINE();
+    assert_null(fa_grad_scaler_scale(t.scaler, t.loss));
+    EXPECT(FA_ERR_UNSUPPORTED, "a loss that is scaled after update() in the same capture is planned");
+    fa_graph_reset(g);
+    t = training_new(2);
+    t.scaler = fa_grad_scaler();
+    assert_true(fa_graph_begin(g, side(), 0));
+    fa_backward(fa_grad_scaler_scale(t.scaler, fa_cross_entropy(fa_call(t.net, t.x), t.y)));
+    assert_true(fa_grad_scaler_step(t.scaler, t.opt));
+    fa_grad_scaler *other = fa_grad_scaler();
+    fa_backward(fa_grad_scaler_scale(other, fa_cross_entropy(fa_call(t.net, t.x), t.y)));
+    assert_false(fa_grad_scaler_step(other, t.opt));
+    EXPECT(FA_ERR_UNSUPPORTED, "two steps of an optimizer through a gradient scaler in one capture are planned");
+    fa_graph_reset(g);
+}
+
+static void scalers_know_their_limits(void **state) {
+    (void)state;
+    FA_SCOPE;
+    fa_graph *g = fa_graph_new();
+    fa_tensor *w = fa_ones(FA_SHAPE(4), .device = device, .requires_grad = true);
+    fa_tensor *v = fa_ones(FA_SHAPE(4), .device = FA_CUDA(1), .requires_grad = true), *both[] = {w, v};
+    fa_grad_scaler *s = fa_grad_scaler();
+    fa_optimizer *one = fa_sgd_of(both, 1, .lr = 0.1), *two = fa_sgd_of(both, 2, .lr = 0.1);
+    fa_backward(fa_grad_scaler_scale(s, fa_sum(v)));
+    assert_true(fa_graph_begin(g, side(), 0));
+    fa_backward(fa_sum(w));
+    assert_false(fa_grad_scaler_unscale(s, one));
+    EXPECT(FA_ERR_UNSUPPORTED, "gradients of cuda:0 with a loss that was scaled elsewhere are planned for captures");
+    fa_graph_reset(g);
+    s = fa_grad_scaler();
+    assert_true(fa_graph_begin(g, side(), 0));
+    fa_backward(fa_grad_scaler_scale(s, fa_sum(w)));
+    assert_false(fa_grad_scaler_step(s, two));
+    EXPECT(FA_ERR_DEVICE, "gradients of one optimizer are on 2 devices, but a graph is of one device: capture a step for each");
+    fa_graph_reset(g);
+    s = fa_grad_scaler();
+    assert_true(fa_graph_begin(g, side(), 0));
+    fa_backward(fa_grad_scaler_scale(s, fa_sum(w)));
+    for (int i = 0; i < 17; i++) assert_true(fa_grad_scaler_step(s, fa_sgd_of(both, 1, .lr = 0.1)));
+    assert_false(fa_grad_scaler_update(s));
+    EXPECT(FA_ERR_UNSUPPORTED, "more than 16 optimizers of one gradient scaler in a capture are planned");
+    fa_graph_reset(g);
 }
 
 /* ---- what is not allowed ---- */
@@ -739,6 +831,7 @@ static fa_stream faulty_stream;
 static bool faulty_begin(void *data) {
     faulty *f = data;
     f->t = training_new(2);
+    f->t.scaler = fa_grad_scaler();
     f->g = fa_graph_new();
     next_batch(&f->t, 0);
     return f->g && !fa_failed();
@@ -784,6 +877,9 @@ int main(void) {
         cmocka_unit_test_teardown(random_numbers_go_on, clean),
         cmocka_unit_test_teardown(a_training_step_has_the_same_bits, clean),
         cmocka_unit_test_teardown(two_steps_in_one_capture, clean),
+        cmocka_unit_test_teardown(a_scaled_step_has_the_same_bits, clean),
+        cmocka_unit_test_teardown(scaled_steps_are_one_for_a_capture, clean),
+        cmocka_unit_test_teardown(scalers_know_their_limits, clean),
         cmocka_unit_test_teardown(what_needs_numbers_is_refused, clean),
         cmocka_unit_test_teardown(what_mixes_captures_is_refused, clean),
         cmocka_unit_test_teardown(two_captures_do_not_mix, clean),

@@ -159,6 +159,18 @@ static PyObject *scaler_finite(PyObject *self, PyObject *args) {
     return fine ? PyBool_FromLong(finite) : fapy_raise();
 }
 
+/* _scaler_guard(scaler, optimizer): in a capture the bool that the step shall depend on, else None. */
+static PyObject *scaler_guard(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *capsule, *key;
+    if (!PyArg_ParseTuple(args, "OO", &capsule, &key)) return NULL;
+    fa_grad_scaler *s = scaler_of(capsule);
+    PyObject *guard = s ? (PyObject *)fai_scaler_guard("step", s, key) : NULL;
+    if (guard) return Py_NewRef(guard);
+    if (!s || fa_failed()) return s ? fapy_raise() : NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *scaler_is_unscaled(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *capsule, *key;
@@ -192,6 +204,7 @@ static PyObject *scaler_get(PyObject *self, PyObject *capsule) {
     const fa_grad_scaler *s = scaler_of(capsule);
     if (!s) return NULL;
     const fa_grad_scaler_state v = fa_grad_scaler_get(s);
+    if (fa_failed()) return fapy_raise();
     return Py_BuildValue("dddLL", v.scale, v.growth_factor, v.backoff_factor, (long long)v.growth_interval, (long long)v.growth_tracker);
 }
 
@@ -211,6 +224,7 @@ PyMethodDef fapy_amp_functions[] = {
     {"_scaler_scale", scaler_scale, METH_VARARGS, NULL},
     {"_scaler_unscale", scaler_unscale, METH_VARARGS, NULL},
     {"_scaler_finite", scaler_finite, METH_VARARGS, NULL},
+    {"_scaler_guard", scaler_guard, METH_VARARGS, NULL},
     {"_scaler_is_unscaled", scaler_is_unscaled, METH_VARARGS, NULL},
     {"_scaler_stepped", scaler_stepped, METH_VARARGS, NULL},
     {"_scaler_update", scaler_update, METH_O, NULL},

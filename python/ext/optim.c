@@ -16,6 +16,7 @@ typedef struct rule_object {
     PyObject *state;                      /* {parameter: {"step": ..., "exp_avg": ...}} */
     bool shown;                           /* somebody has the dict, or has given it */
     uint64_t replayed;                    /* steps of graphs that the dict knows of */
+    PyObject *guard;                      /* of a gradient scaler, in a capture: a bool that the step depends on; NULL: none */
     PyObject *groups;                     /* param_groups that replays read their options from; NULL: no step was captured */
     PyObject *key[FAI_RULE_OPTIONS];      /* the groups' name of each option: "betas" for beta1 and beta2 */
     int part[FAI_RULE_OPTIONS];           /* and its place there; -1: the option is the value itself */
@@ -68,6 +69,7 @@ static int rule_traverse(PyObject *self, visitproc visit, void *arg)
     const fa_optimizer *o = R(self)->optimizer;
     Py_VISIT(R(self)->state);
     Py_VISIT(R(self)->groups);
+    Py_VISIT(R(self)->guard);
     for (int g = 0; o && g < o->ngroups; g++)
         for (int i = 0; i < o->groups[g].n; i++) {
             const fai_trained *t = &o->groups[g].trained[i];
@@ -85,6 +87,7 @@ static int rule_clear(PyObject *self)
     fai_unref(o);
     Py_CLEAR(R(self)->state);
     Py_CLEAR(R(self)->groups);
+    Py_CLEAR(R(self)->guard);
     return 0;
 }
 
@@ -397,7 +400,9 @@ static bool take_each(const rule_object *r, fa_optimizer *o, PyObject *state)
 /* Steps that graphs made meanwhile come into the dict. */
 static bool show_replayed(rule_object *r)
 {
-    if (!r->optimizer || r->replayed == r->optimizer->replayed) return true;
+    if (!r->optimizer) return true;
+    if (r->optimizer->guarded && !fai_captured_settle(r->optimizer)) return fapy_raise() != NULL;
+    if (r->replayed == r->optimizer->replayed) return true;
     r->replayed = r->optimizer->replayed;
     return !r->shown || with_both(r, show_each);
 }
@@ -470,7 +475,9 @@ static PyObject *rule_step(PyObject *self, PyObject *groups)
     fa_optimizer *o = fai_ref(r->optimizer);
     const bool options = captured ? begin_captured(r, o, groups, device) : read_options(r, o, groups);
     const bool ready = options && (!r->shown || with_both(r, take_each));
+    if (captured) o->guard = T(r->guard);
     const bool fine = ready && fa_step(o);
+    o->guard = NULL;
     fai_unref(o);
     if (!fine) return ready ? fapy_raise() : NULL;
     if (r->shown && !with_both(r, show_each)) return NULL;
@@ -503,8 +510,17 @@ static PyObject *rule_follow(PyObject *self, PyObject *groups)
     Py_RETURN_NONE;
 }
 
+/* None: the next steps are made in any case. */
+static PyObject *rule_guarded(PyObject *self, PyObject *guard)
+{
+    if (!Py_IsNone(guard) && !fapy_tensor_check(guard)) return PyErr_SetString(PyExc_TypeError, "guarded: a tensor or None is needed"), NULL;
+    Py_XSETREF(R(self)->guard, Py_IsNone(guard) ? NULL : Py_NewRef(guard));
+    Py_RETURN_NONE;
+}
+
 static PyGetSetDef rule_attributes[] = {{"state", get_state, set_state, "What is kept for each parameter.", NULL}, {0}};
 static PyMethodDef rule_methods[] = {{"step", rule_step, METH_O, "step(param_groups)\n--\n\nOne step for all groups."},
+                                     {"guarded", rule_guarded, METH_O, "guarded(bool_tensor)\n--\n\nCaptured steps are made only where it is true."},
                                      {"follow", rule_follow, METH_O, "follow(param_groups)\n--\n\nThe list has been replaced."}, {0}};
 static PyTypeObject rule_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "facula._C._Rule",
                                  .tp_basicsize = sizeof(rule_object),

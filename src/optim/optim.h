@@ -74,6 +74,8 @@ struct fa_optimizer {
     /* Whoever keeps the options elsewhere brings them here before a replay; NULL: nobody. */
     bool (*refresh)(fa_optimizer *o, void *context);
     void *refresher;
+    fa_tensor *guard;                 /* a captured step is made only where this bool of the device is true; NULL: always */
+    struct fai_captured *guarded;     /* such steps, whose replays count when the bool is known */
 };
 
 /* ---- optimizer.c ---- */
@@ -96,6 +98,8 @@ bool fai_check_beta(const char *op, int i, double beta);
 /* ---- scaler.c: for optimizers of any kind, known by a key; their gradients are those of parameters[0 .. n) ---- */
 bool fai_scaler_unscale(const char *op, fa_grad_scaler *s, const void *key, fa_tensor *const *parameters, int n);
 bool fai_scaler_finite(const char *op, fa_grad_scaler *s, const void *key, bool *finite); /* after unscale; waits */
+/* In a capture: the bool that the step of the optimizer depends on then; else NULL, which is no error. */
+fa_tensor *fai_scaler_guard(const char *op, fa_grad_scaler *s, const void *key);
 bool fai_scaler_is_unscaled(const char *op, const fa_grad_scaler *s, const void *key, bool *unscaled); /* false and an error: it stepped already */
 void fai_scaler_stepped(fa_grad_scaler *s, const void *key);
 
@@ -103,6 +107,20 @@ void fai_scaler_stepped(fa_grad_scaler *s, const void *key);
 /* What the kernel finds its numbers in: filled anew at each replay, which is when the parameters of the batch make their step.
  * NULL and an error. Borrowed from the scope. */
 fa_tensor *fai_captured_numbers(fa_optimizer *o, int group, int row, const fai_batch *b);
+/* Counts what replays of guarded steps did, which it waits for. */
+bool fai_captured_settle(fa_optimizer *o);
+/* Bools of a device that tell after a replay whether all gradients were finite. */
+enum { FAI_ASKED = 16 };
+typedef struct fai_asked {
+    fa_tensor *fine[FAI_ASKED];
+    int n;
+    bool pending;        /* a replay has begun, and nobody has looked yet */
+    fa_stream stream;    /* of that replay */
+} fai_asked;
+void fai_asked_add(fai_asked *a, fa_tensor *fine);
+void fai_asked_begin(fai_asked *a);
+bool fai_asked_answer(fai_asked *a, bool *finite); /* waits for the replay; a capture under way does not mind */
+void fai_asked_end(fai_asked *a);
 bool fai_captured_hold(const fai_batch *b, const fa_tensor *t, bool writes); /* the graph keeps what the tables point to */
 
 /* ---- step.c ---- */

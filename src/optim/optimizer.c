@@ -23,7 +23,7 @@ static void destroy_optimizer(void *object) {
 __attribute__((constructor)) static void set_up(void) { fai_set_destructor(FAI_OPTIMIZER, destroy_optimizer); }
 
 bool fai_optimizer_check(const char *op, const fa_optimizer *o) {
-    if (o) return true;
+    if (o) return FAI_LIKELY(!o->guarded) || fa_failed() || fai_captured_settle((fa_optimizer *)(uintptr_t)o);
     if (!fa_failed())
         fai_fail(FA_ERR_TYPE, op,
                  "argument 'optimizer' is NULL: an optimizer is needed, from fa_sgd(net, .lr = 0.1) for example");

@@ -177,11 +177,13 @@ static bool prepare_group(const fai_rule *rule, fai_group *g) {
 enum { CHUNK = 1024, MOST_GROUPS = 512 };
 
 /* numbers: what a captured step finds its numbers in; NULL: they are in the plan. */
-static void begin_plan(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, int64_t elements, fa_tensor *numbers, fa_plan *plan) {
+static void begin_plan(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, int64_t elements, fa_tensor *numbers, fa_tensor *guard,
+                       fa_plan *plan) {
     fai_plan_begin(plan);
     plan->row = row;
     rule->numbers(row, g->option, b->age, b->kept, plan->f);
     if (numbers) fai_plan_view(plan, 7, numbers, false);
+    if (guard) fai_plan_view(plan, 6, guard, false);
     plan->nviews = 2 + fai_updates[row].nstate; /* a view of numbers lies behind them */
     plan->n[0] = fai_groups(elements, CHUNK) < MOST_GROUPS ? fai_groups(elements, CHUNK) : MOST_GROUPS; /* groups a parameter */
     for (int k = 0; k < plan->nviews; k++) {
@@ -192,11 +194,11 @@ static void begin_plan(const fai_rule *rule, const fai_group *g, int row, fai_ba
     }
 }
 
-static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, fa_tensor *numbers) {
+static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, fa_tensor *numbers, fa_tensor *guard) {
     fa_plan plan;
-    fa_tensor *operand[8] = {[7] = numbers};
+    fa_tensor *operand[8] = {[6] = guard, [7] = numbers};
     memcpy(operand, b->table, sizeof b->table);
-    begin_plan(rule, g, row, b, b->most, numbers, &plan);
+    begin_plan(rule, g, row, b, b->most, numbers, guard, &plan);
     for (int k = 0; k < plan.nviews; k++) {
         plan.view[k].kind = FA_VIEW_TABLE;
         plan.view[k].size[0] = b->count;
@@ -206,11 +208,12 @@ static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch 
     return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, operand, 8, "step");
 }
 
-static bool launch_one(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, const fai_trained *t, fa_tensor *numbers) {
-    fa_tensor *operand[8] = {t->work ? t->work : t->p, t->grad, [7] = numbers};
+static bool launch_one(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, const fai_trained *t, fa_tensor *numbers,
+                       fa_tensor *guard) {
+    fa_tensor *operand[8] = {t->work ? t->work : t->p, t->grad, [6] = guard, [7] = numbers};
     int slot[FAI_RULE_STATES];
     fa_plan plan;
-    begin_plan(rule, g, row, b, t->p->numel, numbers, &plan);
+    begin_plan(rule, g, row, b, t->p->numel, numbers, guard, &plan);
     fai_rule_slots(rule, row, slot);
     for (int k = 2; k < plan.nviews; k++) operand[k] = t->state[slot[k - 2]];
     for (int k = 0; k < plan.nviews; k++) {
@@ -229,9 +232,9 @@ static bool launch_batch(fa_optimizer *o, int group, int row, fai_batch *b) {
     const bool captured = fai_capturing(b->device);
     fa_tensor *numbers = captured ? fai_captured_numbers(o, group, row, b) : NULL;
     if (captured && !numbers) return false;
-    if (fai_device_has_tables(b->device)) return launch(o->rule, g, row, b, numbers);
+    if (fai_device_has_tables(b->device)) return launch(o->rule, g, row, b, numbers, o->guard);
     for (int m = 0; m < b->count; m++)
-        if (!launch_one(o->rule, g, row, b, &g->trained[b->member[m]], numbers)) return false;
+        if (!launch_one(o->rule, g, row, b, &g->trained[b->member[m]], numbers, o->guard)) return false;
     return true;
 }
 

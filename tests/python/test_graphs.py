@@ -230,6 +230,56 @@ class Graphs(unittest.TestCase):
             results.append((scaler.get_scale(), [p.tolist() for p in net.parameters()]))
         self.assertEqual(*results)
 
+    def scaled(self, graphed, optimizer, **options):
+        net, opt, x, y = training(optimizer, **options)
+        scaler = torch.amp.GradScaler("cuda", init_scale=2.0 ** 14, growth_interval=2)
+
+        def step():
+            opt.zero_grad()
+            with torch.autocast("cuda", cache_enabled=False):
+                loss = nn.functional.mse_loss(net(x), y)
+            scaler.scale(loss).backward()
+            scaler.unscale_(opt)
+            nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+            scaler.step(opt)
+            scaler.update()
+            return loss
+        if graphed:
+            g = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(g):
+                loss = step()
+        results = []
+        for i, (a, b) in enumerate(batches(6)):
+            x.copy_(a), y.copy_(b)
+            if i == 3:
+                y[0, 0] = float("inf")
+            if graphed:
+                g.replay()
+            else:
+                loss = step()
+            results += [loss.item(), scaler.get_scale()] if i % 2 else []
+        steps = [s["step"].item() for s in opt.state_dict()["state"].values() if "step" in s]
+        return results, scaler.state_dict(), steps, [p.tolist() for p in net.parameters()]
+
+    def test_whole_steps_with_a_scaler(self):
+        """step and update too: the device leaves out a step with inf, and the scale and the counts of steps are right afterwards."""
+        for optimizer, options in ((torch.optim.SGD, {"momentum": 0.9, "fused": True}), (torch.optim.Adam, {"capturable": True, "fused": True}),
+                                   (torch.optim.AdamW, {"capturable": True, "amsgrad": True})):
+            self.assertEqual(self.scaled(False, optimizer, **options), self.scaled(True, optimizer, **options))
+
+    def test_optimizers_of_ones_own_with_a_scaler(self):
+        class Mine(torch.optim.Optimizer):
+            def __init__(self, params):
+                super().__init__(params, {})
+
+            def step(self):
+                pass
+        w, scaler = torch.ones(2, device="cuda", requires_grad=True), torch.amp.GradScaler("cuda")
+        with self.assertRaisesRegex(torch.AcceleratorError, CAPTURING):
+            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                scaler.scale(w.sum()).backward()
+                scaler.step(Mine([w]))
+
     def test_refused(self):
         x = torch.ones(3, device="cuda")
         for call, error, text in (

@@ -107,7 +107,15 @@ class GradScaler:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         if not _C._scaler_is_unscaled(self._core, optimizer):
             self._unscale(optimizer, "step")
-        result = optimizer.step(*args, **kwargs) if _C._scaler_finite(self._core, optimizer) else None
+        rule, guard = getattr(optimizer, "_rule", None), _C._scaler_guard(self._core, optimizer)
+        if guard is None or rule is None:
+            result = optimizer.step(*args, **kwargs) if _C._scaler_finite(self._core, optimizer) else None
+        else:  # in a capture: the device looks at it
+            rule.guarded(guard)
+            try:
+                result = optimizer.step(*args, **kwargs)
+            finally:
+                rule.guarded(None)
         _C._scaler_stepped(self._core, optimizer)
         return result
 
@@ -142,7 +150,7 @@ class GradScaler:
         return _C.tensor(self._state()[4], dtype=_C.int32)
 
     def get_scale(self):
-        """The scale, 1.0 where the scaler is not enabled. Waits for nothing."""
+        """The scale, 1.0 where the scaler is not enabled. Waits only for a graph that computes it."""
         return self._state()[0]
 
     def get_growth_factor(self):
