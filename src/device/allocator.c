@@ -123,7 +123,8 @@ static uint64_t release_from(fai_dev *dev, fai_pool *pool) {
         for (fai_block *block = pool->bin[bin], *next; block; block = next) {
             next = block->after;
             if (block->left || block->right) continue;
-            if (dev->backend->release(dev->ordinal, block->address) != 0) continue; /* a lost device: it stays on the books */
+            const int code = dev->backend->release(dev->ordinal, block->address);
+            if (code != 0 && code != FA_BACKEND_LOST) continue; /* it stays on the books; but memory of a lost device is gone with it */
             take_free(dev, block);
             drop_segment(dev, block);
             released += block->size;

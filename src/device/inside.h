@@ -60,6 +60,7 @@ typedef struct fai_stream {
     fai_staged *staged;
     size_t staged_bytes;
     _Atomic uint64_t place, waited_place; /* of the last operation; of the last one that a wait has passed */
+    _Atomic uint64_t lost_place;         /* of the last operation when the device was lost */
     uint64_t foreign;                    /* place of the first wait for another stream since then; 0: none */
     uint64_t first, launched;            /* numbers on the device: of the first launch since the last wait (0: none), of the last */
     fai_buffer *status;
@@ -94,6 +95,7 @@ typedef struct fai_dev {
     atomic_bool touched;                 /* has memory or was launched on: worth waiting for at the end */
     atomic_bool lost;                    /* the driver gave it up; lost_text says why */
     char lost_text[512];
+    _Atomic(const char *) lost_op;       /* who found out */
 
     pthread_mutex_t memory_lock;
     fai_heap *heaps;                     /* all of them; the default stream's is the last */
@@ -272,6 +274,7 @@ bool fai_is_spoiled(fai_dev *dev, const fai_buffer *b, fai_spoiled *out); /* onl
 void fai_wrote(fai_stream *s, fai_buffer *b, bool whole);                /* by the operation that was queued last */
 bool fai_launch_covers(const char *kernel, const fa_plan_view *v, const fai_buffer *b); /* all of the buffer is written anew */
 void fai_launch_wrote(fai_stream *s, const char *kernel, const fa_plan *plan, fai_buffer *const buffers[8]);
+void fai_spoil_lost(fai_dev *dev, const char *op); /* all that was ever written there */
 void fai_spoil(fai_stream *s, const fai_queued *culprit);
 bool fai_is_known(fai_dev *dev, const fai_buffer *b, const char *op);    /* false and an error */
 

@@ -344,6 +344,7 @@ bool fai_fail_backend(fai_dev *dev, int code, const char *op, const char *doing)
     const char *text = dev->backend->error_text();
     if (code == FA_BACKEND_LOST && !atomic_load(&dev->lost)) {
         snprintf(dev->lost_text, sizeof dev->lost_text, "%s", text);
+        fai_spoil_lost(dev, op);
         atomic_store(&dev->lost, true);
     }
     return fai_fail(FA_ERR_DEVICE, op, "%s. This happened on %s while %s", text, fa_device_text(dev->name), doing);

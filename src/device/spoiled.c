@@ -3,7 +3,9 @@
  * A launch that failed late took everything behind it along: no launch and no copy from it to the end of its stream has run, and
  * none in a stream that waited for it. A buffer remembers where in which stream it was last written, so that its contents are known
  * to be worth nothing when somebody reads them. What is computed from such a buffer is worth nothing either; what overwrites all of
- * it makes it good again. */
+ * it makes it good again.
+ *
+ * A device that was lost has nothing of what was written before, even if its driver brings it back. */
 #include "inside.h"
 #include <string.h>
 
@@ -14,7 +16,10 @@ static uint64_t written_by_graph(const fai_buffer *b) {
 }
 
 static bool find_spoiled(fai_dev *dev, uint64_t place, fai_spoiled *out) {
-    bool found = false;
+    const uint64_t id = place >> FAI_PLACE_BITS;
+    const fai_stream *stream = place && id < FAI_STREAMS ? atomic_load_explicit(&dev->streams[id], memory_order_acquire) : NULL;
+    bool found = stream && place - fai_place_base(stream) <= atomic_load_explicit(&stream->lost_place, memory_order_acquire);
+    if (found && out) *out = (fai_spoiled){0};
     for (int i = 0; i < FAI_SPOILED && place && !found; i++) {
         const fai_spoiled *s = &dev->spoiled[i];
         if (place < s->first || place > s->last || !s->op) continue;
@@ -82,9 +87,24 @@ void fai_spoil(fai_stream *s, const fai_queued *culprit) {
     pthread_mutex_unlock(&s->dev->launch_lock);
 }
 
+/* Of operations that were queued when the device was lost. Called with any locks. */
+void fai_spoil_lost(fai_dev *dev, const char *op) {
+    atomic_store(&dev->lost_op, op);
+    for (int id = 0; id < FAI_STREAMS; id++) {
+        fai_stream *s = atomic_load(&dev->streams[id]);
+        if (s) atomic_store(&s->lost_place, s->place);
+    }
+    atomic_fetch_add(&dev->failures, 1);
+}
+
 bool fai_is_known(fai_dev *dev, const fai_buffer *b, const char *op) {
     fai_spoiled s;
     if (!fai_is_spoiled(dev, b, &s)) return true;
+    if (!s.op)
+        return fai_fail(FA_ERR_DEVICE, op,
+                        "the tensor on %s has no contents: the device was lost, as '%s' found, and what was in its memory with it. Make it again, "
+                        "or copy it there from where it was saved",
+                        fa_device_text(dev->name), atomic_load(&dev->lost_op));
     return fai_fail(FA_ERR_DEVICE, op,
                     "the tensor on %s has no contents: '%s', which failed, was to make it or something it was made from. "
                     "Compute it again from "
