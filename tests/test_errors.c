@@ -186,6 +186,10 @@ static bool wrong_shape(fa_context *c, fa_tensor *g, fa_tensor **grads, int n, v
     return (void)c, (void)g, (void)n, (void)data, (grads[0] = fa_ones(FA_SHAPE(2), .device = device)) != NULL;
 }
 
+static bool wrong_place(fa_context *c, fa_tensor *g, fa_tensor **grads, int n, void *data) {
+    return (void)c, (void)g, (void)n, (void)data, (grads[0] = fa_ones(FA_SHAPE(3))) != NULL;
+}
+
 static void custom_functions(void **state) {
     (void)state;
     fa_tensor *x = watch(leaf()), *many[17];
@@ -208,6 +212,10 @@ static void custom_functions(void **state) {
     f.backward = wrong_shape;
     REFUSED(fa_backward(fa_sum(fa_apply(&f, &x, 1, NULL))), RUNTIME,
             "Function TwiceBackward returned an invalid gradient at index 0 - got [2] but expected shape compatible with [3]");
+    f.backward = wrong_place;
+    if (device.type != FA_DEVICE_CPU)
+        REFUSED(fa_backward(fa_sum(fa_apply(&f, &x, 1, NULL))), RUNTIME,
+                "Function TwiceBackward returned an invalid gradient at index 0 - expected device cuda:0 but got cpu");
     assert_null(fa_grad(x));
 }
 
@@ -238,6 +246,7 @@ static void backward_and_grad(void **state) {
 }
 
 static fa_tensor *no_hook(fa_tensor *g, void *data) { return (void)g, (void)data, NULL; }
+static fa_tensor *leaving_hook(fa_tensor *g, void *data) { return (void)data, fa_to(g, FA_CPU); }
 static fa_tensor *shrinking_hook(fa_tensor *g, void *data) { return (void)data, fa_sum(g); }
 
 static void hooks_and_leaves(void **state) {
@@ -434,6 +443,11 @@ static void wrong_device(void **state) {
     REFUSED(fa_call(net, x), RUNTIME, "Expected all tensors to be on the same device, but got");
     REFUSED(fa_cat((fa_tensor *[]){x, fa_ones(FA_SHAPE(2, 3))}, 2, 0), RUNTIME,
             "Expected all tensors to be on the same device, but got tensors is on cpu");
+    fa_tensor *total = watch(fa_full(FA_SHAPE_0D, 0.0)), *grown = watch(fa_exp(p));
+    REFUSED(fa_add_(total, fa_sum(x)), RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!");
+    REFUSED(fa_masked_fill_(total, fa_to(fa_full(FA_SHAPE_0D, 1.0), device), 2), RUNTIME, "Expected all tensors to be on the same device");
+    fa_register_hook(grown, leaving_hook, NULL, NULL);
+    REFUSED(fa_backward(fa_sum(grown)), RUNTIME, "a gradient hook has changed the device of value (was cuda:0, got cpu)");
     REFUSED(fa_add(x, fa_to(x, FA_CUDA(1))), RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!");
     REFUSED(fa_data(x), TYPE, "can't convert cuda:0 device type tensor to host memory.");
     REFUSED(fa_set_grad(p, here), RUNTIME,

@@ -75,9 +75,14 @@ static const char *const buffer_formats[FA_DTYPE_COUNT] = {[FA_BOOL] = "?", [FA_
 /* torch's sentences for tensors that can't be seen as an array. */
 static bool array_ok(const fa_tensor *t)
 {
-    if (fa_is_requires_grad(t)) return PyErr_SetString(PyExc_RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."), false;
+    if (fa_is_requires_grad(t)) {
+        static const char sentence[] = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.";
+        if (fai_on_cpu(t)) return PyErr_SetString(PyExc_RuntimeError, sentence), false;
+        return PyErr_Format(PyExc_RuntimeError, "%s It is on %s too: tensor.detach().cpu().numpy().", sentence, fa_device_text(t->device)), false;
+    }
     if (!fai_on_cpu(t)) {
-        PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", fa_device_text(t->device));
+        PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first. "
+                     "Write tensor.cpu().numpy().", fa_device_text(t->device));
         return false;
     }
     if (!buffer_formats[t->dtype]) return PyErr_SetString(PyExc_TypeError, "Got unsupported ScalarType BFloat16. NumPy has no such type: use tensor.float().numpy()"), false;

@@ -68,6 +68,12 @@ static bool bound(const fapy_value *v, const char *name, fai_operand *out, bool 
     return false;
 }
 
+static fa_tensor *bounded(const char *op, int row, fa_tensor *x, fai_operand bound, bool in_place)
+{
+    FAI_CALLED(op);
+    return in_place ? fai_row_in_place(row, 2, (fai_operand[]){fai_of(x), bound}, NULL) : fai_row2(row, fai_of(x), bound);
+}
+
 static PyObject *clamped(fapy_value *v, bool in_place)
 {
     const uint32_t mark = FAPY_MARK;
@@ -78,8 +84,8 @@ static PyObject *clamped(fapy_value *v, bool in_place)
     if (!v[1].given && !v[2].given) return PyErr_SetString(PyExc_RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None"), NULL;
     if (v[1].given && v[2].given && !tensors[0] && !tensors[1])
         return fapy_take(in_place ? fa_clamp_scalars_(x, low.scalar, high.scalar) : fa_clamp_scalars(x, low.scalar, high.scalar), mark);
-    if (v[1].given) r = in_place ? fai_row_in_place(FAI_ROW_maximum, 2, (fai_operand[]){fai_of(r), low}, NULL) : fai_row2(FAI_ROW_maximum, fai_of(r), low);
-    if (r && v[2].given) r = in_place ? fai_row_in_place(FAI_ROW_minimum, 2, (fai_operand[]){fai_of(r), high}, NULL) : fai_row2(FAI_ROW_minimum, fai_of(r), high);
+    if (v[1].given) r = bounded("clamp_min", FAI_ROW_maximum, r, low, in_place);
+    if (r && v[2].given) r = bounded("clamp_max", FAI_ROW_minimum, r, high, in_place);
     return fapy_take(r, mark);
 }
 FAPY_DO(clamp) { return clamped(v, false); }

@@ -6,19 +6,28 @@
 static const struct { const char *op, *from, *to; } names[] = {
     {"where", "x", "condition"},   {"where", "y", "input"},        {"where", "z", "other"},         {"addcmul", "y", "tensor1"},
     {"addcmul", "z", "tensor2"},   {"addcdiv", "y", "tensor1"},    {"addcdiv", "z", "tensor2"},     {"lerp", "y", "end"},
-    {"lerp", "z", "weight"},       {"masked_fill", "y", "mask"},   {"masked_fill", "z", "value"},   {"clamp", "y", "min"},
-    {"clamp", "z", "max"},         {"pow", "y", "exponent"},       {"heaviside", "y", "values"},    {"mm", "b", "mat2"},
+    {"lerp", "z", "weight"},       {"masked_fill", "y", "mask"},   {"masked_fill", "z", "value"},   {"clamp_min", "y", "min"},
+    {"clamp_max", "y", "max"},       {"pow", "y", "exponent"},       {"heaviside", "y", "values"},    {"mm", "b", "mat2"},
     {"bmm", "b", "mat2"},          {"mv", "b", "vec"},             {"dot", "b", "tensor"},          {"outer", "b", "vec2"},
     {"index_add", "src", "source"}, {"index_copy", "src", "source"}, {"masked_scatter", "src", "source"}, {"bilinear", "x1", "input1"},
     {"bilinear", "x2", "input2"},  {"take_along_dim", "index", "indices"}, {"prelu_element", "y", "weight"}, {"cdist", "a", "x1"},
-    {"cdist", "b", "x2"},          {NULL, "x", "input"},           {NULL, "y", "other"},            {NULL, "a", "input"},
+    {"cdist", "b", "x2"},          {"cosine_similarity", "a", "x1"}, {"cosine_similarity", "b", "x2"}, {"isin", "x", "elements"},
+    {"isin", "among", "test_elements"}, {"searchsorted", "sorted", "sorted_sequence"}, {"searchsorted", "values", "input"},
+    {NULL, "x", "input"},           {NULL, "y", "other"},            {NULL, "a", "input"},
     {NULL, "b", "other"},          {NULL, "x1", "input1"},         {NULL, "x2", "input2"},          {NULL, "h0", "hx"},
     {NULL, "c0", "cx"},            {NULL, "like", "other"}};
+
+/* "index_add_" is index_add. */
+static bool is_op(const char *op, const char *name)
+{
+    const size_t n = strlen(name);
+    return strncmp(op, name, n) == 0 && (!op[n] || strcmp(op + n, "_") == 0);
+}
 
 static const char *argument(const char *op, const char *name)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i].from) == 0 && (!names[i].op || strcmp(op, names[i].op) == 0)) return names[i].to;
+        if (strcmp(name, names[i].from) == 0 && (!names[i].op || is_op(op, names[i].op))) return names[i].to;
     return name;
 }
 
@@ -44,7 +53,7 @@ static bool root_name(void *module, char *out, size_t n)
 {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *m = mistakes();
-    const bool told = ask(m ? PyObject_CallMethod(m, "variable_of", "O", (PyObject *)module) : NULL, out, n);
+    const bool told = ask(m ? PyObject_CallMethod(m, "name_of", "O", (PyObject *)module) : NULL, out, n);
     Py_XDECREF(m);
     PyGILState_Release(state);
     return told;

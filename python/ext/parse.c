@@ -257,7 +257,12 @@ PyObject *fapy_to_out(const char *name, PyObject *result, PyObject *out)
         PyErr_Format(PyExc_RuntimeError, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.", name);
         return NULL;
     }
-    if (t->numel == 0 && r->numel != 0) fai_set_memory(t, r);
+    if (!fa_device_equal(t->device, r->device)) {
+        static const char *const names[] = {"out", "result"};
+        fai_fail_mixed(name, 2, names, (fa_tensor *[]){t, r}, 0, 1);
+    } else if (t->numel == 0 && r->numel != 0) {
+        fai_set_memory(t, r);
+    }
     const bool fine = !fai_tls.error_pending && fa_copy_(t, r) != NULL;
     Py_DECREF(result);
     if (!fine) return fapy_sweep(mark), fapy_raise();

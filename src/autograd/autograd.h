@@ -12,6 +12,12 @@
 /* What is known of an input without keeping it: backward needs its shape and dtype. */
 typedef struct fai_meta { uint8_t ndim, dtype; fa_device device; int64_t size[FA_MAX_DIMS]; } fai_meta;
 
+/* A 0-d tensor of the CPU may meet tensors of a device: t where other is. */
+static inline fa_tensor *fai_beside(fa_tensor *t, const fa_tensor *other)
+{
+    return t && other && t->ndim == 0 && fai_on_cpu(t) && !fai_on_cpu(other) ? fa_to(t, other->device) : t;
+}
+
 typedef struct fai_edge { fai_node *node; bool needed; } fai_edge; /* node NULL: no gradient wanted */
 typedef struct fai_kept { fa_tensor *tensor; uint32_t version; bool is_result; } fai_kept;
 

@@ -241,6 +241,13 @@ static bool check_gradient(task *t, const fai_node *node, int i, fa_tensor **gra
                  node->op->name, node->custom ? "" : "0", i, got, want);
         return false;
     }
+    if (!fa_device_equal((*grad)->device, meta->device)) {
+        if (meta->ndim > 0)
+            return fai_fail(FA_ERR_RUNTIME, "backward", "Function %sBackward%s returned an invalid gradient at index %d - expected device %s but got %s. A gradient lies "
+                            "where its input does: give fa_to(gradient, fa_device_of(input))", node->op->name, node->custom ? "" : "0", i, fa_device_text(meta->device),
+                            fa_device_text((*grad)->device)), false;
+        if (!(*grad = fa_to(*grad, meta->device))) return false; /* one number goes where it belongs, as in torch */
+    }
     if ((*grad)->dtype != meta->dtype) *grad = t->create_graph ? fa_cast(*grad, (fa_dtype)meta->dtype) : fai_cast("backward", *grad, (fa_dtype)meta->dtype);
     if (*grad && fai_tls.anomaly && has_nan(*grad)) {
         fai_fail(FA_ERR_RUNTIME, "backward", "Function '%sBackward%s' returned nan values in its %dth output.", node->op->name, node->custom ? "" : "0", i);
@@ -292,7 +299,10 @@ static fa_tensor *hooked(task *t, const fai_node *node, const fai_hook *hooks, f
     if (!changed) return NULL;
     bool same = changed->ndim == node->result.ndim;
     for (int i = 0; same && i < changed->ndim; i++) same = changed->size[i] == node->result.size[i];
-    return same ? changed : fai_fail(FA_ERR_RUNTIME, "backward", "a gradient hook has changed the size of value");
+    if (!same) return fai_fail(FA_ERR_RUNTIME, "backward", "a gradient hook has changed the size of value");
+    if (fa_device_equal(changed->device, g->device)) return changed;
+    return fai_fail(FA_ERR_RUNTIME, "backward", "a gradient hook has changed the device of value (was %s, got %s)", fa_device_text(g->device),
+                    fa_device_text(changed->device));
 }
 
 /* .grad of a tensor that is no leaf but asked for it. */

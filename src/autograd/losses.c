@@ -51,13 +51,16 @@ static fa_tensor *reduced_row(int row, fa_tensor *x, fa_tensor *target, const do
 
 static fa_tensor *distance_loss(const char *op, int row, fa_tensor *x, fa_tensor *target, const char *reduction,
                                 const double *number) {
+    FA_SCOPE;
+    if (x && target && target->ndim == 0) x = fai_beside(x, target);
+    if (x && target && x->ndim == 0) target = fai_beside(target, x);
     if (!begin_loss(op, x, target, reduction)) return NULL;
     warn_of_sizes(op, x, target);
     if (!fai_is_float(x->dtype) && !fai_is_float(target->dtype))
         return fai_fail(FA_ERR_UNSUPPORTED, op,
                         "\"%s\" not implemented for '%s'; a loss needs a floating tensor: fa_cast(x, FA_FLOAT32)", op,
                         fai_dtype_title((fa_dtype)x->dtype));
-    return reduced_row(row, x, target, number, reduction);
+    return fa_keep(reduced_row(row, x, target, number, reduction));
 }
 
 fa_tensor *fai_plain_mse_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {

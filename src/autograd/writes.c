@@ -113,7 +113,7 @@ fa_tensor *fa_index_add_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor 
 fa_tensor *fa_index_put_(fa_tensor *t, fa_tensor *const *indices, int nindices, fa_tensor *values, bool accumulate) {
     FAI_CALLED("index_put_");
     FA_SCOPE;
-    return may_write("index_put_", t) ? take(t, fa_index_put(t, indices, nindices, values, accumulate)) : NULL;
+    return may_write("index_put_", t) ? take(t, fa_index_put(t, indices, nindices, fai_beside(values, t), accumulate)) : NULL;
 }
 
 fa_tensor *fa_index_copy_(fa_tensor *t, int64_t dim, fa_tensor *index, fa_tensor *src) {

@@ -345,6 +345,23 @@ fa_tensor *fai_row_raw(const char *op, int loop, int noperands, const fai_operan
     return run_planned(op, fai_compute(common), loop, out, noperands, numbers, params) ? out : NULL;
 }
 
+/* A tensor on the result's device, or a number; a result is never a number. */
+static bool serves(const fa_tensor *t, const fa_tensor *out)
+{
+    return fa_device_equal(t->device, out->device) || (fai_on_cpu(t) && t->ndim == 0);
+}
+
+static bool fail_written(const char *op, fa_tensor *out, int n, const fai_operand *operands, int far)
+{
+    static const char *const names[] = {"out", "x", "y", "z", "w"};
+    const int first = operands[0].tensor == out; /* in place: the result is x */
+    fa_tensor *tensors[5] = {out};
+    for (int k = first; k < n; k++) tensors[k + 1 - first] = operands[k].tensor;
+    far += 1 - first;
+    const bool forgotten = fai_on_cpu(out);
+    return fai_fail_mixed(op, n + 1 - first, names + first, tensors, forgotten ? 0 : far, forgotten ? far : 0), false;
+}
+
 bool fai_row_into(const char *op, int loop, fa_tensor *out, int noperands, const fai_operand *operands, const double *params)
 {
     fai_operand numbers[5];
@@ -357,10 +374,8 @@ bool fai_row_into(const char *op, int loop, fa_tensor *out, int noperands, const
     }
     if (!scalars_to_numbers(op, noperands, operands, numbers, &device)) return false;
     if (!fa_device_equal(device, out->device)) {
-        static const char *const names[] = {"out", "x"};
-        fa_tensor *pair[] = {out, operands[0].tensor ? operands[0].tensor : operands[noperands - 1].tensor};
-        bool has_tensor = pair[1] != NULL;
-        if (has_tensor && !(fai_on_cpu(pair[1]) && pair[1]->ndim == 0)) return fai_same_device(op, 2, names, pair, false);
+        for (int k = 0; k < noperands; k++)
+            if (operands[k].tensor && !serves(operands[k].tensor, out)) return fail_written(op, out, noperands, operands, k);
         /* only numbers and 0-d CPU tensors: they serve on any device */
         for (int k = 0; k < noperands; k++)
             if (numbers[k].tensor) {

@@ -78,6 +78,8 @@ fa_dtype fai_result_type(int noperands, const fai_operand *operands);   /* torch
 /* All on one device (NULL entries skipped; 0-dim CPU tensors pass where scalars_pass), else the message with names, shapes, and the
  * line that mends it. */
 bool fai_same_device(const char *op, int n, const char *const *names, fa_tensor *const *tensors, bool scalars_pass);
+/* The error of an elementwise operator: tensors[odd] is to go where tensors[fits] is. */
+void *fai_fail_mixed(const char *op, int n, const char *const *names, fa_tensor *const *tensors, int odd, int fits);
 /* The error for whoever finds the mixture itself: sentence begins it; tensors[odd] is to go to `other`. */
 void *fai_fail_devices(const char *op, const char *sentence, int n, const char *const *names, fa_tensor *const *tensors, int odd, fa_device other);
 bool fai_check_dtype(const char *op, const char *argument, const fa_tensor *t, bool ok, const char *allowed);

@@ -125,6 +125,11 @@ static void *fail_devices(const char *op, int n, const char *const *names, fa_te
     return fai_fail_devices(op, sentence, n, names, tensors, odd, other);
 }
 
+void *fai_fail_mixed(const char *op, int n, const char *const *names, fa_tensor *const *tensors, int odd, int fits)
+{
+    return fail_devices(op, n, names, tensors, odd, fits, true);
+}
+
 bool fai_same_device(const char *op, int n, const char *const *names, fa_tensor *const *tensors, bool scalars_pass)
 {
     int first = -1;

@@ -136,11 +136,11 @@ def _is_causal(mask, size, said):
     return _C.equal(mask if mask.dim() == 2 else mask[0], usual) and mask.dim() == 2
 
 
-def _float_mask(mask, dtype):
-    """A bool mask as numbers to be added."""
-    if mask is None or mask.dtype.is_floating_point:
+def _float_mask(mask, src):
+    """A bool mask as numbers to be added; one on another device stays what it was given as: attention tells of it."""
+    if mask is None or mask.dtype.is_floating_point or mask.device != src.device:
         return mask
-    return _C.zeros_like(mask, dtype=dtype).masked_fill(mask, float("-inf"))
+    return _C.zeros_like(mask, dtype=src.dtype).masked_fill(mask, float("-inf"))
 
 
 class _Layer(Module):
@@ -224,7 +224,7 @@ class TransformerEncoderLayer(_Layer):
         )
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
-        padding, mask = _float_mask(src_key_padding_mask, src.dtype), _float_mask(src_mask, src.dtype)
+        padding, mask = _float_mask(src_key_padding_mask, src), _float_mask(src_mask, src)
         x = src
         if self.norm_first:
             y = self.norm1(x)
@@ -315,7 +315,7 @@ class TransformerEncoder(Module):
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         first = self.layers[0] if len(self.layers) else None
         batch_first = bool(getattr(getattr(first, "self_attn", None), "batch_first", False))
-        padding, mask = _float_mask(src_key_padding_mask, src.dtype), _float_mask(mask, src.dtype)
+        padding, mask = _float_mask(src_key_padding_mask, src), _float_mask(mask, src)
         causal = _is_causal(mask, src.size(1 if batch_first and src.dim() == 3 else 0), is_causal)
         for layer in self.layers:
             src = layer(src, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)

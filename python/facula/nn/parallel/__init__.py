@@ -144,7 +144,7 @@ class DataParallel(Module):
             if t.device != first:
                 raise RuntimeError(
                     f"module must have its parameters and buffers on device {first} (device_ids[0]) but found one of them on"
-                    f" device: {t.device}"
+                    f" device: {t.device}. Move it before the call: model.to('{first}')"
                 )
         devices = [self._named(i) for i in self.device_ids]
         pieces = scatter(inputs, devices, self.dim) if inputs else []
