@@ -445,7 +445,7 @@ static void wrong_device(void **state) {
             "Expected all tensors to be on the same device, but got tensors is on cpu");
     fa_tensor *total = watch(fa_full(FA_SHAPE_0D, 0.0)), *grown = watch(fa_exp(p));
     REFUSED(fa_add_(total, fa_sum(x)), RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!");
-    REFUSED(fa_masked_fill_(total, fa_to(fa_full(FA_SHAPE_0D, 1.0), device), 2), RUNTIME, "Expected all tensors to be on the same device");
+    REFUSED(fa_masked_fill_scalar_(total, fa_isfinite(fa_sum(x)), 2), RUNTIME, "Expected all tensors to be on the same device");
     fa_register_hook(grown, leaving_hook, NULL, NULL);
     REFUSED(fa_backward(fa_sum(grown)), RUNTIME, "a gradient hook has changed the device of value (was cuda:0, got cpu)");
     REFUSED(fa_add(x, fa_to(x, FA_CUDA(1))), RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!");
