@@ -119,6 +119,7 @@ static void capture(fa_graph **graph, fa_tensor *t) {
     fa_tensor *copy = fa_clone(source); /* lies in the graph's pool */
     fa_copy_(t, copy);
     fa_add_scalar_(t, FA_NUM(3));
+    if (draw(2)) fa_fill_(t, value()); /* not before the first replay */
     fa_graph_end(*graph);
     fa_add_scalar_(source, FA_NUM(90));
     add(copy);
