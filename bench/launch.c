@@ -25,6 +25,12 @@ static void sum(fa_device on, fa_tensor *x) { (void)on, fa_drop(fa_sum(x)); }
 static void matmul(fa_device on, fa_tensor *x) { (void)on, fa_drop(fa_matmul(x, x)); }
 static void fill(fa_device on, fa_tensor *x) { (void)on, fa_zero_(x); }
 
+static fa_tensor *labels; /* 256 of them */
+static int64_t numbers[256];
+static void to_device(fa_device on, fa_tensor *x) { (void)x, fa_drop(fa_from_data(numbers, FA_INT64, FA_SHAPE(256), .device = on)); }
+static void select_rows(fa_device on, fa_tensor *x) { (void)on, fa_drop(fa_index_select(x, 0, labels)); }
+static void copy(fa_device on, fa_tensor *x) { (void)x, (void)on, fa_drop(fa_clone(labels)); }
+
 static double best(void (*call)(fa_device, fa_tensor *), fa_device on) {
     FA_SCOPE;
     fa_tensor *x = fa_zeros(FA_SHAPE(16, 16), .device = on);
@@ -41,10 +47,12 @@ static double best(void (*call)(fa_device, fa_tensor *), fa_device on) {
 
 int main(void) {
     static const struct { const char *name; void (*call)(fa_device, fa_tensor *); } table[] = {
-        {"empty and drop (a cached allocation)", allocate}, {"zero_ (a fill)", fill}, {"relu", relu}, {"add", add}, {"sum", sum}, {"matmul", matmul}};
+        {"empty and drop (a cached allocation)", allocate}, {"zero_ (a fill)", fill}, {"relu", relu}, {"add", add}, {"sum", sum}, {"matmul", matmul},
+        {"from_data of 256 int64", to_device}, {"clone of them", copy}, {"index_select by them", select_rows}};
     const fa_device on = fa_accelerator();
     if (!on.type) return fputs("no device: run it with FACULA_SIM=cuda:1\n", stderr), 77;
     fa_scope_open();
+    labels = fa_from_data(numbers, FA_INT64, FA_SHAPE(256), .device = on);
     printf("%-40s %8s %8s\n", "ns a call", "default", "side");
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const double first = best(table[i].call, on);

@@ -42,9 +42,10 @@ bool fai_is_spoiled(fai_dev *dev, const fai_buffer *b, fai_spoiled *out) { retur
 
 /* The memory of a graph's pool is written by replays, of which the buffer does not learn. */
 bool fai_may_range(const fai_buffer *b) {
-    if (b->device.type == FA_DEVICE_CPU || b->release || !b->context || b->exported || fai_capturing(b->device)) return false;
-    fai_dev *dev = ((const fai_block *)b->context)->heap->pool ? NULL : fai_dev_find(b->device);
-    return dev && !fai_is_spoiled(dev, b, NULL);
+    if (b->device.type == FA_DEVICE_CPU || b->release || !b->context || b->exported) return false;
+    const fai_heap *heap = ((const fai_block *)b->context)->heap;
+    fai_dev *dev = heap->stream->dev;
+    return !heap->pool && !fai_capture_of(fai_stream_now(dev)) && !fai_is_spoiled(dev, b, NULL);
 }
 
 void fai_wrote(fai_stream *s, fai_buffer *b, bool whole) {

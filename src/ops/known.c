@@ -10,21 +10,26 @@ enum { LOOKED_AT = 4 << 20 }; /* bytes; more is copied without passing the proce
 
 static bool is_whole(int dtype) { return dtype == FA_INT64 || dtype == FA_INT32 || dtype == FA_UINT8; }
 
-static int64_t element(const void *host, int dtype, int64_t i) {
-    return dtype == FA_INT64 ? ((const int64_t *)host)[i] : dtype == FA_INT32 ? ((const int32_t *)host)[i] : ((const uint8_t *)host)[i];
-}
-
-static fai_range look_at(const void *host, int dtype, int64_t n) {
-    int64_t low = element(host, dtype, 0), high = low, low2 = INT64_MAX, high2 = INT64_MIN;
-    for (int64_t i = 1; i < n; i++) {
-        const int64_t x = element(host, dtype, i);
-        if (FAI_LIKELY(x > low2 && x < high2)) continue;
-        if (x < low) low2 = low, low = x;
-        else if (x > low && x < low2) low2 = x;
-        if (x > high) high2 = high, high = x;
-        else if (x < high && x > high2) high2 = x;
+#define FIND(type)                                                                                                               \
+    for (int64_t i = 0; i < n; i++) {                                                                                            \
+        const int64_t x = ((const type *)host)[i];                                                                               \
+        r.low = x < r.low ? x : r.low;                                                                                           \
+        r.high = x > r.high ? x : r.high;                                                                                        \
     }
-    return (fai_range){low, low2 == INT64_MAX ? low : low2, high, high2 == INT64_MIN ? high : high2};
+#define FIND_NEXT(type)                                                                                                          \
+    for (int64_t i = 0; i < n; i++) {                                                                                            \
+        const int64_t x = ((const type *)host)[i];                                                                               \
+        if (x > r.low && x < r.low2) r.low2 = x;                                                                                 \
+        if (x < r.high && x > r.high2) r.high2 = x;                                                                              \
+    }
+
+/* What is ignored is below 0, or 255: only there the next ones are looked for. */
+static fai_range look_at(const void *host, int dtype, int64_t n) {
+    fai_range r = {INT64_MAX, INT64_MAX, INT64_MIN, INT64_MIN};
+    if (dtype == FA_INT64) FIND(int64_t) else if (dtype == FA_INT32) FIND(int32_t) else FIND(uint8_t)
+    if (r.low == r.high || (r.low >= 0 && r.high != UINT8_MAX)) return (fai_range){r.low, r.low, r.high, r.high};
+    if (dtype == FA_INT64) FIND_NEXT(int64_t) else if (dtype == FA_INT32) FIND_NEXT(int32_t) else FIND_NEXT(uint8_t)
+    return r;
 }
 
 /* A write has to fill the buffer for that: what was there before is forgotten with any. */
@@ -77,12 +82,12 @@ static bool look_back(const char *op, fa_tensor *index, int64_t low, int64_t hig
 }
 
 bool fai_indices_fit(const char *op, fa_tensor *index, int64_t low, int64_t high, int64_t ignored, int kind, int dim, int64_t size) {
-    const fai_buffer *b = index->buffer;
-    if (!b->ranged || !is_known(index)) return true;
-    const int64_t least = b->range.low == ignored ? b->range.low2 : b->range.low;
-    const int64_t most = b->range.high == ignored ? b->range.high2 : b->range.high;
-    if (FAI_LIKELY(least >= low && most <= high)) return true;
-    if (b->range.low == b->range.high && b->range.low == ignored) return true;
+    const fai_range *r = &index->buffer->range;
+    if (!index->buffer->ranged || !is_known(index)) return true;
+    /* where the end is ignored and what comes next was not looked for, the kernel tells */
+    const bool fits_below = r->low != ignored ? r->low >= low : r->low2 == r->low || r->low2 >= low;
+    const bool fits_above = r->high != ignored ? r->high <= high : r->high2 == r->high || r->high2 <= high;
+    if (FAI_LIKELY(fits_below && fits_above)) return true;
     if (fa_sync_debug_mode() != FA_SYNC_ALLOWED) return true; /* nobody wants waits: the kernel tells */
     int64_t words[6] = {kind, 0, dim, size, 0, 0};
     return look_back(op, index, low, high, ignored, words);
