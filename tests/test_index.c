@@ -304,6 +304,27 @@ static void the_place_of_a_bad_index(void **state) {
          "Target 2 is out of bounds. There are 2 classes: targets go from 0 to 1. It is element 3 of 'target'");
 }
 
+/* Some operators have sentences of their own. */
+static void words_of_operators(void **state) {
+    (void)state;
+    fa_tensor *x = counting(FA_SHAPE(2, 3)), *bad = WHOLE(FA_SHAPE(2), 0, 9), *computed = COMPUTED(FA_SHAPE(2), 0, -7);
+    NOW(fa_take(x, bad), INDEX, "out of range: tried to access index 9 on a tensor of 6 elements. Indices go from -6 to 5. It is element 1");
+    LATE(fa_take(x, computed), INDEX, "out of range: tried to access index -7 on a tensor of 6 elements.");
+    NOW(fa_put_(fa_clone(x), bad, NUMBERS(FA_SHAPE(2), 1, 2), false), INDEX, "out of range: tried to access index 9 on a tensor of 6 elements.");
+    NOW(fa_multi_margin_loss(x, bad), RUNTIME, "target out of range. Target 9 was found, and there are 3 classes: targets go from 0 to 2.");
+    LATE(fa_multi_margin_loss(x, computed), RUNTIME, "target out of range. Target -7 was found");
+    NOW(fa_index_add(x, 0, bad, x), RUNTIME, "index 9 is out of bounds for dimension 0 with size 2.");
+    NOW(fa_index_add(fa_select(x, 0, 0), 0, bad, fa_ones(FA_SHAPE(2), .device = device)), INDEX, "index out of range in self. Index 9");
+    NOW(fa_gather(x, 0, fa_expand(fa_reshape(bad, FA_SHAPE(2, 1)), FA_SHAPE(2, 3))), RUNTIME,
+        "index 9 is out of bounds for dimension 0 with size 2. Indices go from 0 to 1. It is element 1 of 'index'");
+    if (device.type == FA_DEVICE_CPU) return;
+    fa_tensor *here = fa_ints(1, 0); /* an index may stay on the CPU */
+    CHECK(INDEX(x, here), FA_SHAPE(2, 3), 3, 4, 5, 0, 1, 2);
+    CHECK(PUT(x, NUMBERS(FA_SHAPE(1), 7), false, here), FA_SHAPE(2, 3), 7, 7, 7, 7, 7, 7);
+    FAILS(INDEX(fa_cpu(x), fa_to(here, device)), RUNTIME,
+          "indices should be either on cpu or on the same device as the indexed tensor (cpu); found an index on ");
+}
+
 static int waits(void) { return device.type == FA_DEVICE_CPU ? 0 : (int)fa_device_get_counts(device).waits; }
 
 /* Right ones cost no wait, also with a value that is ignored, above or below the classes. */
@@ -357,6 +378,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_mode_that_is_none),
         TEST(the_place_of_a_bad_index),
+        TEST(words_of_operators),
         TEST(known_indices_cost_no_wait),
         TEST(what_is_known_is_forgotten),
         TEST(gather_and_scatter),

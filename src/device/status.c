@@ -30,9 +30,21 @@ static const char *op_of(int64_t number) {
 
 bool fai_fail_status(const char *op, const int64_t words[6]) {
     const long long index = words[1], dim = words[2], size = words[3], position = words[4];
-    const char *name = words[0] == FA_STATUS_TARGET ? "target" : words[0] == FA_STATUS_INDEX ? "indices" : "index";
     if (!op) op = op_of(words[5]);
-    if (fai_other_face.argument) name = fai_other_face.argument(op, name);
+    const char *caller = fai_tls.called ? fai_tls.called : op; /* whose words and arguments they are */
+    const bool flat = !strcmp(caller, "take") || !strcmp(caller, "put_"), margin = !strcmp(caller, "multi_margin_loss");
+    const char *name = words[0] == FA_STATUS_TARGET || margin ? "target" : words[0] == FA_STATUS_INDEX && !flat ? "indices" : "index";
+    if (fai_other_face.argument) name = fai_other_face.argument(caller, name);
+    if (flat)
+        return fai_fail(FA_ERR_INDEX, op,
+                        "out of range: tried to access index %lld on a tensor of %lld elements. Indices go from %lld to %lld. It is element "
+                        "%lld of '%s'",
+                        index, size, -size, size - 1, position, name);
+    if (margin)
+        return fai_fail(FA_ERR_RUNTIME, op,
+                        "target out of range. Target %lld was found, and there are %lld classes: targets go from 0 to %lld. It is element "
+                        "%lld of '%s'",
+                        index, size, size - 1, position, name);
     switch (words[0]) {
     case FA_STATUS_TARGET:
         return fai_fail(FA_ERR_INDEX, op,

@@ -131,8 +131,8 @@ fa_tensor *fai_scatter_join_forward(fa_tensor *x, int64_t dim, fa_tensor *index,
 }
 
 /* The checked rows that a vector or any index tensor names, as int64 without gaps. */
-static fa_tensor *row_numbers(const char *op, fa_tensor *index, int64_t size, int dim) {
-    const fai_place place = {size, 1, dim, FA_STATUS_SELF, true};
+static fa_tensor *row_numbers(const char *op, fa_tensor *index, int64_t size, int dim, int kind) {
+    const fai_place place = {size, 1, dim, kind, true};
     fa_tensor *keys = fai_empty(op, FA_INT64, index->device, index->ndim, index->size);
     return keys && fai_index_offsets(op, keys, index, index->stride, &place, false, NULL) ? keys : NULL;
 }
@@ -158,7 +158,7 @@ fa_tensor *fai_index_add_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa
     FA_SCOPE;
     fa_tensor *out = fai_copied(op, x), *line = fai_at_least_1d(op, out), *from = fai_at_least_1d(op, src);
     if (!line || !from || !check_slices(line, at, index, from)) return NULL;
-    fa_tensor *keys = row_numbers(op, index, line->size[at], at);
+    fa_tensor *keys = row_numbers(op, index, line->size[at], at, line->ndim == 2 ? FA_STATUS_PLACE : FA_STATUS_SELF); /* torch's words */
     if (!keys) return NULL;
     fai_columns columns = {.ndim = 0};
     for (int d = 0; d < line->ndim; d++) {
@@ -180,7 +180,7 @@ fa_tensor *fai_embedding_backward_forward(fa_tensor *g_out, fa_tensor *index, fa
     fa_tensor *out = fai_empty(op, (fa_dtype)g_out->dtype, g_out->device, 2, shape.dim);
     if (!out || !fai_zero(op, out)) return NULL;
     if (g_out->numel == 0) return fa_keep(out);
-    fa_tensor *keys = row_numbers(op, index, shape.dim[0], 0), *g = fai_contiguous(op, g_out);
+    fa_tensor *keys = row_numbers(op, index, shape.dim[0], 0, FA_STATUS_SELF), *g = fai_contiguous(op, g_out);
     const fai_columns columns = {.ndim = 1, .size = {shape.dim[1]}, .out = {1}, .src = {1}};
     if (!keys || !g) return NULL;
     return fai_accumulate(op, out, g, keys, &columns, shape.dim[1], shape.dim[1], padding_idx, shape.dim[0]) ? fa_keep(out)

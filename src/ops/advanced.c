@@ -71,9 +71,24 @@ static bool add_mask(const char *op, selection *s, const fa_tensor *x, fa_tensor
     return true;
 }
 
+/* Indices may lie on the CPU. */
+static fa_tensor *beside(const char *op, const fa_tensor *x, fa_tensor *t) {
+    if (fa_device_equal(t->device, x->device)) return t;
+    if (!fai_on_cpu(t)) {
+        fai_fail(FA_ERR_RUNTIME, op,
+                 "indices should be either on cpu or on the same device as the indexed tensor (%s); found an index on %s. Move it: "
+                 "fa_to(index, device)",
+                 fa_device_text(x->device), fa_device_text(t->device));
+        return NULL;
+    }
+    fa_tensor *there = fai_empty(op, (fa_dtype)t->dtype, x->device, t->ndim, t->size);
+    return there && fai_copy(op, there, t) ? there : NULL;
+}
+
 static bool add_indices(const char *op, selection *s, const fa_tensor *x, fa_tensor *const *indices, int n) {
     for (int i = 0; i < n; i++) {
         fa_tensor *t = indices[i];
+        if (t && !(t = beside(op, x, t))) return false;
         if (t && (t->dtype == FA_BOOL || t->dtype == FA_UINT8)) {
             if (!add_mask(op, s, x, t)) return false;
             continue;

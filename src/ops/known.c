@@ -67,11 +67,14 @@ void fai_pass_range(fa_tensor *to, const fa_tensor *from) {
     if (from->buffer->ranged && is_known(from) && may_note(to)) note(to, from->buffer->range);
 }
 
-/* The first element that does not fit. */
+/* The first element that does not fit, counted as the kernels do: dimensions in which the index is repeated have one place. */
 static bool look_back(const char *op, fa_tensor *index, int64_t low, int64_t high, int64_t ignored, int64_t words[6]) {
     FA_SCOPE;
-    fa_tensor *here = fai_empty(op, FA_INT64, FA_CPU, index->ndim, index->size);
-    if (!here || !fai_copy(op, here, index)) return false;
+    int64_t size[FA_MAX_DIMS];
+    for (int d = 0; d < index->ndim; d++) size[d] = index->stride[d] ? index->size[d] : 1;
+    fa_tensor *once = fai_view(op, index, index->ndim, size, index->stride, index->offset);
+    fa_tensor *here = fai_empty(op, FA_INT64, FA_CPU, index->ndim, size);
+    if (!once || !here || !fai_copy(op, here, once)) return false;
     const int64_t *x = fai_host(here);
     for (int64_t i = 0; i < here->numel; i++) {
         if ((x[i] >= low && x[i] <= high) || x[i] == ignored) continue;

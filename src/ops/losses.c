@@ -39,11 +39,11 @@ static bool check_target(const fa_tensor *x, const fa_tensor *target) {
         return fai_fail(FA_ERR_RUNTIME, op,
                         "expected target dtype to be Long or Byte, but got %s. Convert it: fa_cast(target, FA_INT64).",
                         fai_dtype_title((fa_dtype)target->dtype));
-    if (target->ndim > 1 && x->ndim <= 2)
-        return fai_fail(FA_ERR_RUNTIME, op, "0D or 1D target tensor expected, multi-target not supported");
     if (x->ndim > 1 && (target->ndim == 0 || target->size[0] != x->size[0]))
         return fai_fail(FA_ERR_VALUE, op, "Expected input batch_size (%lld) to match target batch_size (%lld).",
                         (long long)x->size[0], target->ndim ? (long long)target->size[0] : 1LL);
+    if (target->ndim > 1 && x->ndim <= 2)
+        return fai_fail(FA_ERR_RUNTIME, op, "0D or 1D target tensor expected, multi-target not supported");
     bool same = target->ndim == n || (n == 0 && target->numel == 1);
     for (int d = 0; same && d < n; d++) same = target->size[d] == size[d];
     if (same) return true;
