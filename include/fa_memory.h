@@ -36,11 +36,11 @@ typedef struct fa_memory_stats {
     fa_memory_count allocated_bytes[FA_POOL_COUNT], reserved_bytes[FA_POOL_COUNT], active_bytes[FA_POOL_COUNT];
     fa_memory_count inactive_split_bytes[FA_POOL_COUNT];
     fa_memory_count requested_bytes[FA_POOL_COUNT];      /* what live buffers asked for, before rounding */
-    fa_memory_count oversize_allocations, oversize_segments; /* always 0: no limit on splitting is set */
+    fa_memory_count oversize_allocations, oversize_segments; /* as large as max_split_size or larger */
     uint64_t num_alloc_retries;    /* the driver had nothing more, and the cache was given back */
     uint64_t num_ooms;             /* and that did not help */
     uint64_t num_sync_all_streams, num_device_alloc, num_device_free, num_oom_rejections;
-    int64_t max_split_size;        /* -1: none */
+    int64_t max_split_size;        /* bytes; -1: none, all blocks may be cut */
 } fa_memory_stats;
 FA_API bool fa_memory_get_stats(fa_device device, fa_memory_stats *out); /* false and an error if the device is not there */
 /* Calls visit with every number under PyTorch's name, "allocated_bytes.all.current", in the order of the struct. */

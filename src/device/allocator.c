@@ -3,7 +3,7 @@
  * Requests are rounded up to 512 bytes. Those up to 1 MiB come from segments of 2 MiB, those below 10 MiB from segments of
  * 20 MiB, larger ones from a segment of their own, rounded up to 2 MiB. A segment is cut into blocks; a free block takes the
  * best-fitting request and is cut again where enough remains; neighbours that are both free become one. Segments go back to
- * the driver when the cache is emptied, or when the driver has no more.
+ * the driver when the cache is emptied, or when the driver has no more. rules.c knows what users may change of this.
  *
  * Free blocks lie in bins by size (each size of its own up to 32 KiB, then 16 steps per doubling), with one bit per bin. */
 #include "inside.h"
@@ -67,6 +67,13 @@ static fai_block *best_fit(const fai_pool *pool, size_t size) {
         if (bits) return pool->bin[word * 64 + (unsigned)__builtin_ctzll(bits)];
     }
     return NULL;
+}
+
+/* A block too large to be cut serves only those that need about as much. */
+static fai_block *fitting(const fai_pool *pool, size_t size) {
+    fai_block *block = best_fit(pool, size);
+    if (FAI_LIKELY(!block || block->size < fai_rules.max_split)) return block;
+    return size < fai_rules.max_split || block->size >= size + MIDDLE_SEGMENT ? NULL : block;
 }
 
 /* ---- descriptions of blocks ---- */
@@ -245,19 +252,26 @@ static int driver_allocate(fai_dev *dev, size_t segment, fa_address *address) {
     return dev->backend->allocate(dev->ordinal, segment, address);
 }
 
-static fai_block *new_segment(fai_dev *dev, fai_heap *heap, size_t size, const char *op, shortage *lack) {
-    fai_block *block = new_description(dev);
+/* The caches are given back. What other streams were still using is free by then too, and may serve without the driver: *found. */
+static int allocate_again(fai_dev *dev, fai_pool *pool, size_t size, shortage *lack, fa_address *address, fai_block **found) {
+    dev->stats.num_alloc_retries++;
+    lack->released = release_unused_locked(dev);
+    if ((*found = fitting(pool, size))) return 0;
+    return lack->released ? driver_allocate(dev, segment_size(size), address) : FA_BACKEND_NO_MEMORY;
+}
+
+static fai_block *new_segment(fai_dev *dev, fai_heap *heap, fai_pool *pool, size_t size, const char *op, shortage *lack) {
+    fai_block *block = new_description(dev), *found = NULL;
     if (!block) return fai_fail_memory(op, sizeof *block);
     size_t segment = segment_size(size);
     fa_address address = 0;
     atomic_store(&dev->touched, true);
     int code = driver_allocate(dev, segment, &address);
-    if (code == FA_BACKEND_NO_MEMORY && (lack->released = release_unused_locked(dev)) > 0) {
-        dev->stats.num_alloc_retries++;
-        code = driver_allocate(dev, segment, &address);
-    }
-    if (code != 0) {
+    if (code == FA_BACKEND_NO_MEMORY) code = allocate_again(dev, pool, size, lack, &address, &found);
+    if (code != 0 || found) {
         free_description(dev, block);
+        if (found) take_free(dev, found);
+        if (found) return found;
         lack->found = code == FA_BACKEND_NO_MEMORY;
         if (lack->found) dev->stats.num_ooms++;
         else fai_fail_backend(dev, code, op, "allocating memory");
@@ -274,7 +288,7 @@ static fai_block *new_segment(fai_dev *dev, fai_heap *heap, size_t size, const c
 
 static bool worth_cutting(const fai_block *block, size_t size) {
     size_t rest = block->size - size;
-    return block->small ? rest >= UNIT : rest > SMALL_MOST;
+    return block->small ? rest >= UNIT : rest > SMALL_MOST && size < fai_rules.max_split;
 }
 
 /* The block keeps its left part; the rest goes to its bin. */
@@ -308,14 +322,15 @@ static void make_live(fai_dev *dev, fai_block *block, size_t asked, uint32_t sit
 }
 
 static fai_block *new_block(fai_dev *dev, fai_heap *heap, size_t bytes, uint32_t site, const char *op, shortage *lack) {
-    size_t size = (bytes + UNIT - 1) / UNIT * UNIT;
+    size_t size = FAI_UNLIKELY(fai_rules.divides) ? fai_rules_divided(bytes, UNIT) : bytes;
+    size = (size + UNIT - 1) / UNIT * UNIT;
     fai_pool *pool = size <= SMALL_MOST ? &heap->small : &heap->large;
     if (FAI_UNLIKELY(dev->waiting != NULL)) settle_waiting(dev, false);
     fai_block *rest = new_description(dev); /* before anything changes, in case the block is to be cut */
     if (!rest) return fai_fail_memory(op, sizeof *rest);
-    fai_block *block = best_fit(pool, size);
+    fai_block *block = fitting(pool, size);
     if (block) take_free(dev, block);
-    else block = new_segment(dev, heap, size, op, lack);
+    else block = new_segment(dev, heap, pool, size, op, lack);
     if (block && worth_cutting(block, size)) cut(dev, block, size, rest);
     else free_description(dev, rest);
     if (block) make_live(dev, block, bytes, site, op);
@@ -332,6 +347,7 @@ fai_block *fai_block_new(fai_dev *dev, fai_heap *heap, size_t bytes, const char 
                         "any device has",
                         upper, bytes);
     }
+    if (FAI_UNLIKELY(!atomic_load_explicit(&fai_rules_known, memory_order_acquire))) fai_rules_read();
     uint32_t site = fai_other_face.site ? fai_other_face.site() : 0;
     shortage lack = {0};
     pthread_mutex_lock(&dev->memory_lock);

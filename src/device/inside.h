@@ -183,6 +183,18 @@ void fai_heap_drop(fai_dev *dev, fai_heap *heap);   /* with the lock held: of on
 void fai_block_used_by(fai_dev *dev, fai_block *block, const fai_stream *s); /* freed, it waits until that stream is done with it */
 void fai_heap_add(fai_dev *dev, fai_heap *heap);
 
+/* ---- rules.c: what the environment changes of the allocator ---- */
+enum { FAI_SIZES = 17 };                             /* below 2 MiB, below 4 MiB, ... */
+typedef struct fai_alloc_rules {
+    size_t max_split;                    /* blocks as large are not cut, and serve large requests only; SIZE_MAX: all are cut */
+    bool divides;
+    uint8_t divisions[FAI_SIZES];        /* if so: into how many steps a doubling is divided; 0: no rounding but to 512 */
+} fai_alloc_rules;
+extern fai_alloc_rules fai_rules;
+extern atomic_bool fai_rules_known;
+void fai_rules_read(void);               /* warns: call it without locks */
+size_t fai_rules_divided(size_t bytes, size_t unit);
+
 /* ---- pool.c: memory of its own for graphs, or for whoever asks. Counts and lists are guarded by the memory lock. ---- */
 typedef struct fai_mempool {
     struct fai_mempool *next;

@@ -23,6 +23,7 @@ void fai_count_live(fai_dev *dev, const fai_block *block, bool more) {
     change(s->allocation, pool_of(block), 1, more);
     change(s->allocated_bytes, pool_of(block), block->size, more);
     change(s->requested_bytes, pool_of(block), block->asked, more);
+    if (FAI_UNLIKELY(block->size >= fai_rules.max_split)) fai_count(&s->oversize_allocations, 1, more);
     if (s->allocated_bytes[FA_POOL_ALL].current > dev->step.peak) dev->step.peak = s->allocated_bytes[FA_POOL_ALL].current;
 }
 
@@ -34,6 +35,7 @@ void fai_count_active(fai_dev *dev, const fai_block *block, bool more) {
 void fai_count_segment(fai_dev *dev, const fai_block *block, bool more) {
     change(dev->stats.segment, pool_of(block), 1, more);
     change(dev->stats.reserved_bytes, pool_of(block), block->size, more);
+    if (block->size >= fai_rules.max_split) fai_count(&dev->stats.oversize_segments, 1, more);
     if (more) dev->stats.num_device_alloc++;
     else dev->stats.num_device_free++;
 }
@@ -50,7 +52,7 @@ static void read_stats(fai_dev *dev, fa_memory_stats *out) {
     if (lock) pthread_mutex_lock(&dev->memory_lock);
     *out = dev->stats;
     if (lock) pthread_mutex_unlock(&dev->memory_lock);
-    out->max_split_size = -1;
+    out->max_split_size = fai_rules.max_split == SIZE_MAX ? -1 : (int64_t)fai_rules.max_split;
 }
 
 static fa_memory_count read_count(fa_device device, size_t offset) {
