@@ -443,6 +443,32 @@ static void backward(fa_device on, bool leaf) {
     }
 }
 
+/* Memory of gradients that a side stream made and the default one read, when the side stream asks for as much at once. */
+static void gradients_memory(fa_device on, bool leaf) {
+    FA_SCOPE;
+    const fa_stream side = fa_stream_new(on, 0);
+    fa_tensor *x = fa_requires_grad(fa_full(FA_SHAPE(5000), 2.0, .device = on), true), *y, *grad[1], *other[6];
+    fa_tensor *middle = leaf ? fa_mul_scalar(x, 3) : NULL; /* the gradient of one made in the side stream stays there */
+    run_all();
+    {
+        FA_STREAM_SCOPE(side);
+        if (!leaf) middle = fa_mul_scalar(x, 3);
+        y = fa_mul(middle, middle);
+    }
+    run_all();
+    fa_tensor *loss = fa_sum(y);
+    fa_grad_of((fa_tensor *const[]){loss}, 1, (fa_tensor *const[]){leaf ? x : middle}, 1, grad);
+    fa_tensor *twice = fa_mul_scalar(grad[0], 2);
+    fa_drop(grad[0]);
+    {
+        FA_STREAM_SCOPE(side);
+        for (int i = 0; i < 6; i++) other[i] = fa_full(FA_SHAPE(5000), 99.0, .device = on);
+    }
+    for (int i = DEVICES; i < nlanes; i++) run_first(&lanes[i], lanes[i].count);
+    note_right("twice the gradient", fa_mean(twice), leaf ? 72 : 24);
+    note_right("others", fa_mean(other[5]), 99);
+}
+
 /* Copies that do not wait: what they bring, what they read, and whose memory is used again. */
 static void queued(fa_device on) {
     FA_SCOPE;
@@ -487,6 +513,7 @@ static void too_late(int d) { late_errors(on[d]); }
 static void ordered(int way) { order(on[0], way); }
 static void read_by(int sides) { freed(on[1], sides); }
 static void back(int leaf) { backward(on[0], leaf); }
+static void used_again(int leaf) { gradients_memory(on[0], leaf); }
 static void not_waiting(int d) { queued(on[d]); }
 static const struct {
     const char *name;
@@ -503,6 +530,7 @@ static const struct {
     {"freed", read_by, 1, ALL},                   {"freed", read_by, 2, ALL},
     {"freed", read_by, 3, ALL},                   {"freed", read_by, 5, ALL},
     {"backward, inside", back, 0, ORDER},         {"backward, leaf", back, 1, ORDER},
+    {"gradients' memory", used_again, 0, 0},      {"gradients' memory", used_again, 1, 0},
     {"queued", not_waiting, 1, ALL},
 };
 enum { PROGRAMS = sizeof programs / sizeof programs[0] };
