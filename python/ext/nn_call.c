@@ -213,6 +213,7 @@ static PyObject *call_forward(PyObject *self, PyObject *const *args, size_t narg
 
 static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
     if (Py_EnterRecursiveCall(" while calling a module")) return NULL;
+    if (PyVectorcall_NARGS(nargsf) > 0 && fapy_tensor_check(args[0])) fai_note_call(M(self), (fa_tensor *)args[0]);
     PyObject *result = FAI_UNLIKELY(M(self)->hooked || fapy_global_hooks)
                            ? call_hooked(self, args, (size_t)PyVectorcall_NARGS(nargsf), names)
                            : call_forward(self, args, nargsf, names);

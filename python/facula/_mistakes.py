@@ -196,11 +196,15 @@ def of_fork(error, trace, dataset):
     """Where a data set uses a device in a forked worker: the class, the method and the line; "" for other errors."""
     if "forked subprocess" not in str(error):
         return ""
-    where = ""
+    own = other = ""
     while trace is not None:
-        frame = trace.tb_frame
-        if frame.f_locals.get("self") is dataset and dataset is not None:
-            where = f" in {type(dataset).__name__}.{frame.f_code.co_name}, line {trace.tb_lineno} of {frame.f_code.co_filename}"
+        frame, code = trace.tb_frame, trace.tb_frame.f_code
+        place = f"{code.co_name}, line {trace.tb_lineno} of {code.co_filename}"
+        if dataset is not None and _self(frame) is dataset:
+            own = f" in {type(dataset).__name__}.{place}"
+        elif not str(frame.f_globals.get("__name__", "")).startswith(f"{__package__}."):
+            other = f" in {place}"  # a collate_fn, a worker_init_fn
         trace = trace.tb_next
-    return (f"\nThe device was used in a DataLoader worker{where}. Return CPU tensors from the data set and move each batch in the training loop: "
+    where = own or other
+    return (f"\nThe device was used in a DataLoader worker{where}. Return CPU tensors from the data set and what collates it, and move each batch in the training loop: "
             f"batch = batch.to(device). Or start the workers anew: DataLoader(..., multiprocessing_context='spawn').")

@@ -63,6 +63,7 @@ uint32_t fai_buffer_site(const fai_buffer *b);            /* where its memory wa
 /* steps.c: a training step has come to its end; the one that runs has so many rows (the first call of a step counts). */
 void fai_memory_step(void);
 void fai_memory_rows(fa_device device, int64_t rows);
+bool fai_memory_wants_rows(fa_device device); /* none are known yet */
 
 /* Resolves "cuda" to the current index, checks that it is there (torch's sentences, then how to get a simulated one), opens the
  * driver. {0,0} means the default device. False and an error if it can't be had. */

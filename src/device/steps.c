@@ -1,7 +1,8 @@
 /* Would a smaller batch have fitted? Told only where it follows from what was seen: the most bytes that were live during a training step,
  * for two sizes of the batch that ran through, each twice in a row (so that what the step before left behind is of the same size).
  * Between and beyond them need is a straight line of the number of rows: parameters, their gradients and states do not depend on it, the rest is in
- * proportion to it. A step ends with the optimizer's; its rows are the first dimension of what the first layer with parameters gets.
+ * proportion to it. A step ends with the optimizer's; its rows are the first dimension of what the first module with parameters gets, or the
+ * first operation on a parameter: the call is noted before anything in it can run out of memory.
  *
  * What the allocator rounds up and what lies idle between blocks is not known beforehand. So two sizes are told: one that fits with room for
  * that, and one of which the live buffers alone would be too many. */
@@ -9,6 +10,11 @@
 
 enum { SLACK_PART = 16 };
 #define SLACK ((uint64_t)22 << 20) /* one begun segment of each shared kind */
+
+bool fai_memory_wants_rows(fa_device device) {
+    fai_dev *dev = fai_dev_find(device);
+    return dev && !__atomic_load_n(&dev->step.rows, __ATOMIC_RELAXED);
+}
 
 void fai_memory_rows(fa_device device, int64_t rows) {
     fai_dev *dev = fai_dev_find(device);

@@ -426,10 +426,25 @@ fa_device fa_module_device(const fa_module *m)
 
 /* ---- calling ---- */
 
+static bool is_parameter(void *context, const char *path, fa_module *owner, fai_entry *entry)
+{
+    (void)path, (void)owner;
+    *(bool *)context |= entry->kind == FAI_ENTRY_PARAMETER && entry->object && fa_is_requires_grad(entry->object);
+    return !*(bool *)context;
+}
+
+void fai_module_rows(fa_module *m, const fa_tensor *x)
+{
+    bool learns = false;
+    fai_walk(m, is_parameter, &learns);
+    if (learns) fai_memory_rows(x->device, x->size[0]);
+}
+
 fa_tensor *fa_call_with(fa_module *m, fa_tensor *const *inputs, int ninputs)
 {
     if (!fai_module_check("call", m)) return NULL;
     FA_SCOPE;
+    fai_note_call(m, ninputs > 0 ? inputs[0] : NULL);
     fai_ref(m); /* a forward may drop its own module's last other owner */
     fa_tensor *result = fai_is_plain(m) ? m->type->forward(m, inputs, ninputs) : fai_other_face.call(m, (void *const *)inputs, ninputs);
     if (!result && !fa_failed()) fai_fail(FA_ERR_FOREIGN, m->type->name, "forward returned NULL without an error");

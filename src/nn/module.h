@@ -67,6 +67,12 @@ struct fa_module {
 
 static inline fa_tensor *fai_slot(const fa_module *m, int i) { return m->entries[i].object; }
 /* Nobody changed what the module does when it is called: its type's forward is all. */
+/* A module with parameters is called with x: that tells a training step's rows to the report of missing memory. */
+void fai_module_rows(fa_module *m, const fa_tensor *x);
+static inline void fai_note_call(fa_module *m, const fa_tensor *x)
+{
+    if (x && !fai_on_cpu(x) && x->ndim >= 2 && fai_recording() && fai_memory_wants_rows(x->device)) fai_module_rows(m, x);
+}
 static inline bool fai_is_plain(const fa_module *m) { return !m->object.type || fai_other_face.plain(m); }
 
 /* ---- witness.c: modules that live, for reports of missing memory ---- */

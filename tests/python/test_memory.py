@@ -341,12 +341,48 @@ class Report(unittest.TestCase):
         self.report(self.STEPS + f"\n            train(*[{int(fits)}] * 3)")
         self.report(self.STEPS + f"\n            report(lambda: train(*[{int(fails)}] * 3))")
 
+    def test_a_smaller_batch_of_other_models(self):
+        """Where the first layer runs out already, with more than the device has; batch_first, which lays the rows second; Adam; autocast."""
+        for model, shape, options in (("nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(1568, 4))", "3, 16, 16", ""),
+                                      ("Last()", "20, 16", ", half=True")):
+            program = f"""
+            del m, x
+            class Last(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.r, self.out = nn.LSTM(16, 64, batch_first=True), nn.Linear(64, 1)
+                def forward(self, x):
+                    return self.out(self.r(x)[0][:, -1])
+            def train(*batches, half=False):
+                net = {model}.to("cuda")
+                opt = torch.optim.Adam(net.parameters())
+                for rows in batches:
+                    with torch.autocast("cuda", enabled=half):
+                        loss = net(torch.ones(rows, {shape}, device="cuda")).float().pow(2).mean()
+                    loss.backward()
+                    opt.step(), opt.zero_grad()
+            """
+            found = self.report(program + f"""
+            text = report(lambda: train(64, 64, 64, 128, 128, 128, 20000{options}))
+            rows, needed, fits, fails = re.search(r"A batch of (\\d+) rows needs ([\\d.]+) .iB, going by the steps before; one of (\\d+) fits, one of (\\d+) or", text).groups()
+            print(rows, fits, fails)
+            """)
+            rows, fits, fails = map(int, found.split())
+            self.assertEqual(rows, 20000)
+            self.assertGreater(fits, 128)
+            self.report(program + f"\n            train(*[{fits}] * 3{options})")
+            self.report(program + f"\n            report(lambda: train(*[{fails}] * 3{options}))")
+
     def test_near_misses_of_a_smaller_batch(self):
         self.report(self.STEPS + """
             first = report(lambda: train(60000)) # nothing was seen to go by
             one = report(lambda: train(512, 512, 512, 60000)) # one size says nothing of what a row needs
             mixed = report(lambda: train(512, 1024, 512, 1024, 60000)) # what is left of the step before is of another size
             assert not any("rows" in text for text in (first, one, mixed)), (first, one, mixed)
+            scaled = nn.Softmax(1) # no parameters: what it is called with is no step's rows
+            with torch.no_grad(): m2 = Net().to("cuda")(torch.ones(4, 64, device="cuda"))
+            scaled(torch.ones(9999, 4, device="cuda", requires_grad=True))
+            assert "rows" not in report(lambda: torch.empty(65 << 18, device="cuda"))
             held = []
             def leak(): # the same batch fitted before: it is not the batch
                 while True: train(512, 512, 512, 1024, 1024, 1024), held.append(torch.empty(1 << 20, device="cuda"))
