@@ -16,12 +16,18 @@ static void train(fa_module *net, fa_optimizer *opt, fa_tensor *x, fa_tensor *y)
     fa_step(opt);
 }
 
+static fa_module *small_cnn(void)
+{
+    fa_module *net = fa_sequential(fa_nn_conv2d(3, 8, 3), fa_nn_relu(), fa_nn_max_pool2d(2), fa_nn_conv2d(8, 16, 3, .stride = FA_DIMS(2)), fa_nn_relu(),
+                                   fa_nn_flatten(), fa_nn_linear(16 * 7 * 7, 64), fa_nn_relu(), fa_nn_linear(64, 10));
+    fa_module_to(net, device);
+    return net;
+}
+
 static void cnn_steps(int steps, const int *batches, int n)
 {
     FA_SCOPE;
-    fa_module *net = fa_sequential(fa_nn_conv2d(3, 8, 3), fa_nn_relu(), fa_nn_max_pool2d(2), fa_nn_conv2d(8, 16, 3, .stride = FA_DIMS(2)), fa_nn_relu(), fa_nn_flatten(),
-                                   fa_nn_linear(16 * 7 * 7, 64), fa_nn_relu(), fa_nn_linear(64, 10));
-    fa_module_to(net, device);
+    fa_module *net = small_cnn();
     fa_optimizer *opt = fa_adam(net);
     for (int i = 0; i < steps; i++) {
         FA_SCOPE;
@@ -33,6 +39,57 @@ static void cnn_steps(int steps, const int *batches, int n)
 static void cnn(void) { cnn_steps(3, (int[]){1024}, 1); }
 static void growing(void) { cnn_steps(8, (int[]){64, 96, 144, 216, 324, 486, 729, 1024}, 8); }
 static void varying(void) { cnn_steps(10, (int[]){512, 31, 800, 77, 256, 1000, 64, 129, 500, 17}, 10); }
+
+/* A transformer's encoder that learns from sequences of every length; scores of attention grow with its square. */
+static void transformer(void)
+{
+    enum { WORDS = 200, WIDE = 64 };
+    FA_SCOPE;
+    fa_module *net = fa_sequential(fa_nn_embedding(WORDS, WIDE), fa_nn_transformer_encoder_layer(WIDE, 4, .dim_feedforward = 256, .batch_first = true),
+                                   fa_nn_transformer_encoder_layer(WIDE, 4, .dim_feedforward = 256, .batch_first = true), fa_nn_flatten(.start_dim = 0, .end_dim = 1),
+                                   fa_nn_linear(WIDE, WORDS));
+    fa_module_to(net, device);
+    fa_optimizer *opt = fa_adamw(net);
+    static const int lengths[] = {128, 17, 90, 33, 120, 64, 5, 101, 77, 128, 49, 12};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        FA_SCOPE;
+        const fa_shape words = FA_SHAPE(16, lengths[i]), each = FA_SHAPE(16 * lengths[i]);
+        train(net, opt, fa_randint(0, WORDS, words, .device = device), fa_randint(0, WORDS, each, .device = device));
+    }
+}
+
+/* Two layers of LSTM over sequences of other lengths at each step: what each time step keeps is small and there is much of it. */
+static void lstm(void)
+{
+    FA_SCOPE;
+    fa_module *net = fa_nn_lstm(32, 128, .num_layers = 2, .batch_first = true);
+    fa_module_to(net, device);
+    fa_optimizer *opt = fa_adam(net);
+    static const int lengths[] = {60, 8, 100, 31, 77, 16, 100, 50};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        FA_SCOPE;
+        fa_zero_grad(opt);
+        fa_backward(fa_mean(fa_rnn_call(net, fa_rand(FA_SHAPE(64, lengths[i], 32), .device = device), NULL, NULL, NULL, NULL)));
+        fa_step(opt);
+    }
+}
+
+/* Training, and now and then an evaluation of four times the batch, whose results are kept to the end. */
+static void evaluation(void)
+{
+    FA_SCOPE;
+    fa_module *net = small_cnn();
+    fa_optimizer *opt = fa_adam(net);
+    for (int i = 0; i < 9; i++) {
+        if (i % 3 == 2) {
+            FA_NO_GRAD;
+            fa_call(net, fa_rand(FA_SHAPE(1024 + 256 * i, 3, 32, 32), .device = device));
+        } else {
+            FA_SCOPE;
+            train(net, opt, fa_rand(FA_SHAPE(256, 3, 32, 32), .device = device), fa_zeros(FA_SHAPE(256), .dtype = FA_INT64, .device = device));
+        }
+    }
+}
 
 /* No work, only sizes: 3,000 buffers of 512 bytes to 24 MiB, of which one in two lives on for a while. */
 static void mixed(void)
@@ -52,7 +109,8 @@ static void mixed(void)
 }
 
 static const struct trace { const char *name; void (*run)(void); } traces[] = {
-    {"training a CNN", cnn}, {"growing batches", growing}, {"batches of every size", varying}, {"mixed sizes", mixed}};
+    {"training a CNN", cnn},       {"growing batches", growing}, {"batches of every size", varying},
+    {"transformer, lengths", transformer}, {"LSTM, lengths", lstm},      {"with evaluations", evaluation}, {"mixed sizes", mixed}};
 
 static bool runs_in(const struct trace *t, double bytes, double total)
 {
