@@ -43,8 +43,9 @@ static void print_device(fa_device device)
         return;
     }
     text_of_bytes(available, sizeof available, free_bytes);
-    printf("  %-8s %s, %s of memory, %s free, %d multiprocessors, %s, ready\n", fa_device_text(device), p.name, memory, available,
-           p.multiprocessors, p.driver);
+    printf("  %-8s %s, %s of memory, %s free, ", fa_device_text(device), p.name, memory, available);
+    if (p.multiprocessors) printf("%d multiprocessors, ", p.multiprocessors);
+    printf("%s%sready\n", p.driver, p.driver[0] ? ", " : "");
 }
 
 static int print_devices(void)

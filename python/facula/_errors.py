@@ -25,7 +25,7 @@ _RULES = [(re.compile(pattern), result) for pattern, result in (
     (r"fa_generator_new\((?:FA_CPU|device)\)", f"{_names}.Generator('cpu')"),
     (r"leave \.(\w+) out", r"leave \1= out"),
     (r"fa_memory_alloc", f"{_names}.cuda.caching_allocator_alloc"),
-    (r"fa_empty_cache", f"{_names}.cuda.empty_cache()"),
+    (r"fa_empty_cache", lambda m: f"{_names}.{_kind(m.string)}.empty_cache()"),
     (r"give \.(\w+)\b", r"give \1="),
     (r"\.(retain_graph|dtype|device|requires_grad) = (\w+)", lambda m: f"{m[1]}={m[2].capitalize() if m[2] in ('true', 'false') else m[2]}"),
     (r"between fa_graph_begin and fa_graph_end", f"in `with {_names}.cuda.graph(g):`"),
@@ -40,6 +40,12 @@ _RULES = [(re.compile(pattern), result) for pattern, result in (
     (r"\bNULL\b", "None"),
 )]
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def _kind(text):
+    """The device's type in "XPU out of memory. ..."."""
+    found = re.match(r"(\w+) out of memory", text)
+    return found[1].lower() if found else "cuda"
 
 
 def translate(text):

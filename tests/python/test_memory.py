@@ -107,6 +107,11 @@ class Names(unittest.TestCase):
             assert torch.mps.recommended_max_memory() == 64 << 20
             y = torch.ones(300, device="xpu:1")
             assert torch.xpu.memory_allocated(1) == 1536 and torch.xpu.memory_stats(1)["allocation.all.current"] == 1
+            for kind in ("mps", "xpu"):
+                try:
+                    torch.empty(65 << 18, device=kind)
+                except torch.OutOfMemoryError as e:
+                    assert str(e).startswith(f"{kind.upper()} out of memory.") and f".{kind}.empty_cache()" in str(e) and "cuda" not in str(e), e
             """, FACULA_SIM="mps:1,xpu:2", FACULA_SIM_MEMORY="64MiB")
 
     def test_without_a_device(self):
