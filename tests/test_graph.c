@@ -866,6 +866,79 @@ static void every_allocation_may_fail(void **state) {
     assert_int_equal(broken, 0);
 }
 
+/* ---- a device that fails: in the capture, between replays and in them ---- */
+
+/* A scaled training, captured and replayed; false with an error at the first fault. */
+static bool failing_work(bits *out) {
+    training t = training_new(2);
+    fa_graph *g = fa_graph_new();
+    if (!g || fa_failed()) return false;
+    t.scaler = fa_grad_scaler(.init_scale = 1 << 12, .growth_interval = 2);
+    const bool begun = fa_graph_begin(g, faulty_stream, 0);
+    if (begun) train(&t);
+    if (!fa_graph_end(g) || !begun) return false;
+    for (int i = 0; i < 3; i++) {
+        next_batch(&t, i);
+        if (!fa_graph_replay(g)) return false;
+    }
+    if (!fa_synchronize(device) || fa_grad_scaler_get(t.scaler).scale != 1 << 13 || fa_failed()) return false;
+    final_bits(&t, out);
+    return !fa_failed();
+}
+
+/* False: there are no more points of the kind. */
+static bool fails_at(const char *kind, int n, const bits *wanted) {
+    char spec[40];
+    bits found;
+    snprintf(spec, sizeof spec, "%s:%d", kind, n);
+    const uint64_t before = fa_memory_allocated(device);
+    {
+        FA_SCOPE;
+        sim_faults(spec);
+        const bool fine = failing_work(&found);
+        const bool fired = sim_count("injected") > 0;
+        const fa_error e = fa_error_take();
+        if (fine == (e.code != 0) || (!fired && !fine)) fail_msg("%s: it returned %d with code %d: %s", spec, fine, e.code, e.text);
+        if (fine) bits_free(&found);
+        if (fa_is_capturing(device) || fa_current_stream(device).id != 0) fail_msg("%s: it is still capturing", spec);
+        if (!fired) return sim_faults(NULL), false;
+        FA_SCOPE;
+        if (fa_item(fa_sum(fa_ones(FA_SHAPE(5), .device = FA_CUDA(1)))) != 5) fail_msg("%s: the other device does not go on", spec);
+    }
+    sim_faults(NULL); /* and a lost device is there again */
+    fa_synchronize(device);
+    fa_error_take();
+    if (strcmp(kind, "lost") && fa_memory_allocated(device) != before) fail_msg("%s: device memory is left", spec);
+    if (n % 8) return true;
+    FA_SCOPE;
+    if (!failing_work(&found)) fail_msg("%s: the same work does not succeed: %s", spec, fa_error_take().text);
+    for (int i = 0; i < found.n; i++)
+        if (memcmp(found.data[i], wanted->data[i], found.bytes[i])) fail_msg("%s: tensor %d is another afterwards", spec, i);
+    bits_free(&found);
+    return true;
+}
+
+static void a_device_fails_at_every_point(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"launch", "copy", "late", "lost", "alloc"};
+    static const int least[] = {50, 30, 50, 50, 2};
+    bits wanted;
+    faulty_stream = side();
+    {
+        FA_SCOPE;
+        assert_true(failing_work(&wanted));
+    }
+    for (int k = 0; k < 5; k++) {
+        fa_empty_cache(device);
+        fa_test_caches(strcmp(kinds[k], "alloc") != 0); /* else the allocator asks the driver once */
+        int n = 1;
+        while (fails_at(kinds[k], n, &wanted)) n++;
+        if (n <= least[k]) fail_msg("%s: only %d points", kinds[k], n - 1);
+    }
+    fa_test_caches(true);
+    bits_free(&wanted);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_replay_does_the_work_again, clean),
@@ -894,6 +967,7 @@ int main(void) {
         cmocka_unit_test_teardown(the_report_tells_of_pools, clean),
         cmocka_unit_test_teardown(hidden_waits_are_told, clean),
         cmocka_unit_test_teardown(every_allocation_may_fail, clean),
+        cmocka_unit_test_teardown(a_device_fails_at_every_point, clean),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
