@@ -401,6 +401,16 @@ second.load_state_dict(opt.state_dict())
 assert other.weight.device == second.state[other.weight]["exp_avg"].device == torch.device("cpu")
 other(m).sum().backward(), second.step()
 
+a loader shuffles on the CPU whatever the default device is | ok
+from facula.utils.data import TensorDataset, random_split, SubsetRandomSampler
+torch.set_default_device("cuda:1")
+try:
+    rows = TensorDataset(torch.arange(6.))
+    assert sorted(v for b, in DataLoader(rows, batch_size=2, shuffle=True) for v in b.tolist()) == [0, 1, 2, 3, 4, 5]
+    assert [len(part) for part in random_split(rows, [4, 2])] == [4, 2] and sorted(SubsetRandomSampler([3, 5])) == [3, 5]
+finally:
+    torch.set_default_device("cpu")
+
 confusion matrices by elements of device tensors | ok
 counts = torch.zeros(4, 4, dtype=torch.int64)
 for a, b in zip(md.argmax(1), labels): counts[a, b] += 1

@@ -225,7 +225,7 @@ def random_split(dataset, lengths, generator=None):
         lengths = _from_fractions(lengths, len(dataset))
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = torch.randperm(sum(lengths), generator=generator).tolist()
+    order = torch.randperm(sum(lengths), generator=generator, device=generator.device if generator else "cpu").tolist()
     subsets, start = [], 0
     for length in lengths:
         subsets.append(Subset(dataset, order[start:start + length]))

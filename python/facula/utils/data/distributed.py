@@ -42,7 +42,7 @@ class DistributedSampler(Sampler):
         if self.shuffle:
             generator = torch.Generator()
             generator.manual_seed(self.seed + self.epoch)
-            order = torch.randperm(n, generator=generator).tolist()
+            order = torch.randperm(n, generator=generator, device=generator.device if generator else "cpu").tolist()
         else:
             order = list(range(n))
         if not self.drop_last and order:  # the beginning once more, until all parts are equal

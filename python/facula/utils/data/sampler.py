@@ -83,12 +83,12 @@ class RandomSampler(Sampler):
             generator.manual_seed(int(torch.empty((), dtype=torch.int64).random_().item()))
         if self.replacement:
             for _ in range(self.num_samples // 32):
-                yield torch.randint(n, (32,), dtype=torch.int64, generator=generator)
-            yield torch.randint(n, (self.num_samples % 32,), dtype=torch.int64, generator=generator)
+                yield torch.randint(n, (32,), dtype=torch.int64, generator=generator, device=generator.device)
+            yield torch.randint(n, (self.num_samples % 32,), dtype=torch.int64, generator=generator, device=generator.device)
         else:
             for _ in range(self.num_samples // n):
-                yield torch.randperm(n, generator=generator)
-            yield torch.randperm(n, generator=generator)[:self.num_samples % n]
+                yield torch.randperm(n, generator=generator, device=generator.device)
+            yield torch.randperm(n, generator=generator, device=generator.device)[:self.num_samples % n]
 
     def __iter__(self):
         for piece in self.pieces():
@@ -110,7 +110,7 @@ class SubsetRandomSampler(Sampler):
         self.generator = generator
 
     def __iter__(self):
-        for i in torch.randperm(len(self.indices), generator=self.generator).tolist():
+        for i in torch.randperm(len(self.indices), generator=self.generator, device=self.generator.device if self.generator else "cpu").tolist():
             yield self.indices[i]
 
     def __len__(self):
