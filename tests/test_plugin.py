@@ -74,7 +74,7 @@ def follow_page(scratch):
 
 
 def other_tests(scratch):
-    for name in ("test_heavy", "test_properties", "test_composite"):
+    for name in ("test_heavy", "test_properties", "test_composite", "test_index", "test_known"):
         program = os.path.join(BUILD, "tests", name)
         if os.path.exists(program):
             code, text = run(program, NPU_CC=scratch + "/cc", FACULA_PLUGINS=scratch + "/npu.so")
