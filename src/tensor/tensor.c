@@ -112,7 +112,7 @@ void fai_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)
     int64_t s = 1;
     for (int i = ndim - 1; i >= 0; i--) {
         stride[i] = s;
-        s *= size[i] > 1 ? size[i] : 1;
+        s = (int64_t)((uint64_t)s * (uint64_t)(size[i] > 1 ? size[i] : 1)); /* may wrap where another size is 0: nobody follows it */
     }
 }
 
@@ -123,7 +123,7 @@ void fai_update_contiguous(fa_tensor *t)
     for (int i = t->ndim - 1; i >= 0 && contiguous; i--) {
         if (t->size[i] == 1) continue;
         contiguous = t->stride[i] == expected;
-        expected *= t->size[i];
+        expected = (int64_t)((uint64_t)expected * (uint64_t)t->size[i]);
     }
     if (t->numel == 0 || contiguous) t->object.flags |= FAI_CONTIGUOUS;
     else t->object.flags &= (uint16_t)~FAI_CONTIGUOUS;
