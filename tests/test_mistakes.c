@@ -77,6 +77,34 @@ static void messages(void **state) {
             "Input and parameter tensors are not at the same device, found input tensor at cpu and parameter tensor at cuda:0. Expected all tensors to be on the same device.");
 }
 
+static char told[400];
+static int times;
+static void tell(const char *op, const char *text) {
+    (void)op;
+    snprintf(told, sizeof told, "%s", text);
+    times++;
+}
+
+/* Devices that are chosen after they were opened: told once. */
+static void chosen_late(void **state) {
+    (void)state;
+    const char *was = getenv("CUDA_VISIBLE_DEVICES");
+    char before[200];
+    snprintf(before, sizeof before, "%s", was ? was : "");
+    const int count = fa_device_count(FA_DEVICE_CUDA);
+    fai_set_warn(tell);
+    assert_int_equal(fa_device_count(FA_DEVICE_CUDA), count);
+    assert_int_equal(times, 0);
+    setenv("CUDA_VISIBLE_DEVICES", "1,0,1", 1);
+    for (int i = 0; i < 3; i++) assert_int_equal(fa_device_count(FA_DEVICE_CUDA), count);
+    fai_set_warn(NULL);
+    if (was) setenv("CUDA_VISIBLE_DEVICES", before, 1);
+    else unsetenv("CUDA_VISIBLE_DEVICES");
+    assert_int_equal(times, 1);
+    assert_non_null(strstr(told, "CUDA_VISIBLE_DEVICES was changed to '1,0,1' after the devices had been opened with '"));
+    assert_non_null(strstr(told, "': it is read once, at the first use of a device. Set it before that, best before the program starts."));
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, begin_watching, end)
 static int begin_watching(void **state) {
     unwatch();
@@ -84,6 +112,6 @@ static int begin_watching(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {T(names), T(paths), T(messages)};
+    const struct CMUnitTest tests[] = {T(names), T(paths), T(messages), T(chosen_late)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

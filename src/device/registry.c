@@ -92,6 +92,21 @@ static const fa_backend *completed(const fa_backend *backend) {
     return whole;
 }
 
+/* The choice of devices as it was when they were opened; a later one is not read any more. */
+static struct { bool read, warned; char text[256]; } visible;
+
+static const char *visible_now(void) {
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    return text ? text : "";
+}
+
+static void warn_of_late_choice(void) {
+    if (!visible.read || __atomic_load_n(&visible.warned, __ATOMIC_RELAXED) || strncmp(visible.text, visible_now(), sizeof visible.text - 1) == 0) return;
+    if (__atomic_exchange_n(&visible.warned, true, __ATOMIC_RELAXED)) return;
+    fai_warn("device_count", "CUDA_VISIBLE_DEVICES was changed to '%.100s' after the devices had been opened with '%.100s': it is read once, at the first use of a "
+             "device. Set it before that, best before the program starts.", visible_now(), visible.text);
+}
+
 /* With the lock held. A device that there is no memory for counts as absent, and the reason says so. */
 static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
     int own_type = fai_type_add(backend->name), count = 0;
@@ -104,6 +119,10 @@ static int add_devices(const fa_backend *backend, const char *(*type_of)(int)) {
     if (!(backend = completed(backend))) {
         snprintf(why_none[own_type], sizeof why_none[own_type], "no memory for the description of its backend");
         return own_type;
+    }
+    if (own_type == FA_DEVICE_CUDA && !visible.read) {
+        snprintf(visible.text, sizeof visible.text, "%s", visible_now());
+        __atomic_store_n(&visible.read, true, __ATOMIC_RELEASE);
     }
     if (backend->open(&count, why_none[own_type], sizeof why_none[own_type]) != 0) count = 0;
     if (why_none[own_type][0] == '!') {
@@ -211,28 +230,34 @@ int fai_backend_add(const fa_backend *backend, const char *(*type_of)(int device
 
 /* ---- asking ---- */
 
-int fa_device_count(int type) {
+static int count_of_type(int type) {
     if (type == FA_DEVICE_CPU) return 1;
     if (type < 1 || type >= FAI_TYPES) return 0;
     fai_open_backends(type);
     return atomic_load(&count_of[type]);
 }
 
-bool fa_device_is_available(int type) { return fa_device_count(type) > 0; }
+int fa_device_count(int type) {
+    const int count = count_of_type(type);
+    if (type == FA_DEVICE_CUDA) warn_of_late_choice();
+    return count;
+}
+
+bool fa_device_is_available(int type) { return count_of_type(type) > 0; }
 
 fa_device fa_accelerator(void) {
     static const int first[] = {FA_DEVICE_CUDA, FA_DEVICE_XPU, FA_DEVICE_MPS};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
-        if (fa_device_count(first[i]) > 0) return fa_device_of_type(first[i], -1);
+        if (count_of_type(first[i]) > 0) return fa_device_of_type(first[i], -1);
     for (int type = FA_DEVICE_NPU; type < FAI_TYPES; type++)
-        if (fa_device_count(type) > 0) return fa_device_of_type(type, -1);
-    if (fa_device_count(FA_DEVICE_OPENCL) > 0 && fai_opencl_counts()) return fa_device_of_type(FA_DEVICE_OPENCL, -1);
+        if (count_of_type(type) > 0) return fa_device_of_type(type, -1);
+    if (count_of_type(FA_DEVICE_OPENCL) > 0 && fai_opencl_counts()) return fa_device_of_type(FA_DEVICE_OPENCL, -1);
     return fa_device_of_type(0, 0);
 }
 
 fa_device fa_try_accelerator(int index) {
     fa_device device = fa_accelerator();
-    if (!device.type || index < 0 || index >= fa_device_count(device.type)) return FA_CPU;
+    if (!device.type || index < 0 || index >= count_of_type(device.type)) return FA_CPU;
     return fa_device_of_type(device.type, index);
 }
 
@@ -241,7 +266,7 @@ fai_dev *fai_dev_number(int n) { return n < atomic_load(&ndevices) ? devices[n] 
 fai_dev *fai_dev_find(fa_device device) {
     if (device.type <= FA_DEVICE_CPU || device.type >= FAI_TYPES) return NULL;
     int index = device.index < 0 ? fai_tls.current_device[device.type] : device.index;
-    return index < fa_device_count(device.type) ? by_type[device.type][index] : NULL;
+    return index < count_of_type(device.type) ? by_type[device.type][index] : NULL;
 }
 
 const char *fai_why_none(int type) { return why_none[type]; }
@@ -314,7 +339,7 @@ fai_dev *fai_dev_get(fa_device device, const char *op) {
         fai_fail_forked(op);
         return NULL;
     }
-    int type = device.type, count = fa_device_count(type);
+    int type = device.type, count = count_of_type(type);
     if (device.index < 0 && count > 0) device.index = fai_tls.current_device[type];
     if (count == 0 || device.index >= count) {
         if (count == 0) fail_none(type, op);

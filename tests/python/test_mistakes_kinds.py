@@ -411,6 +411,19 @@ try:
 finally:
     torch.set_default_device("cpu")
 
+devices chosen too late are told of once, and devices chosen in time not at all | ok
+import os, warnings
+def told():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert torch.cuda.device_count() == 2
+    return [str(w.message) for w in seen]
+assert told() == []
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+first, second = told(), told()
+del os.environ["CUDA_VISIBLE_DEVICES"]
+assert len(first) == 1 and "CUDA_VISIBLE_DEVICES was changed to '1' after the devices had been opened with '': it is read once" in first[0] and second == [], (first, second)
+
 confusion matrices by elements of device tensors | ok
 counts = torch.zeros(4, 4, dtype=torch.int64)
 for a, b in zip(md.argmax(1), labels): counts[a, b] += 1
@@ -463,7 +476,7 @@ def main():
 
 class Kinds(unittest.TestCase):
     def test_kinds(self):
-        done = subprocess.run([sys.executable, "-B", "-W", "ignore", os.path.abspath(__file__), "kinds"], env={**os.environ, "FACULA_SIM": "cuda:2"},
+        done = subprocess.run([sys.executable, "-B", "-W", "ignore", os.path.abspath(__file__), "kinds"], env={**{k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}, "FACULA_SIM": "cuda:2"},
                               capture_output=True, text=True, timeout=100)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
