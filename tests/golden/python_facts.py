@@ -704,7 +704,6 @@ torch.bmm(torch.ones(1, 2, 2), torch.ones(1, 2, 2).double())
 torch.nn.functional.linear(torch.ones(2, 2).double(), torch.ones(2, 2))
 """,
     "the old way to index is gone, and so is its warning": "torch.ones(2)['a']",
-    "take is checked by the indexing that it is made of": "torch.ones(3).take(torch.tensor([5]))",
     "all functions that make tensors share one check": """
 torch.zeros(-1)
 torch.zeros(2, -1)
