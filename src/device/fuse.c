@@ -45,17 +45,17 @@ typedef struct fai_fused {
     uint64_t ops_key;
     const char *ops;                 /* "mul, add, relu" */
 } fai_fused;
-enum { FUSED_ROOM = 4096, FUSED_WAYS = 4, TEXTS_MOST = 512 };
+enum { FUSED_ROOM = 4096, FUSED_WAYS = 4, TEXTS = 256, TEXT_MOST = 80 };
 
 typedef struct fai_ops_text {
-    struct fai_ops_text *next;
     uint64_t key;
-    char text[];
+    char text[TEXT_MOST];
 } fai_ops_text;
 
+/* One piece of memory, made at the first chain and kept: nothing that comes later is left over of a program that failed. */
 struct fai_fused_table {
     int ntexts;
-    fai_ops_text *texts;
+    fai_ops_text text[TEXTS];
     fai_fused entry[FUSED_ROOM];
 };
 
@@ -260,24 +260,27 @@ static fai_fused *entry_for(fai_dev *dev, const fusion *f, int compute) {
 /* The names of the steps' operators, for errors: kept, because the log of launches points to it. */
 static const char *ops_of(fai_dev *dev, const struct fai_chain *c, fai_fused *entry) {
     static const char many[] = "a chain of elementwise operators";
-    char text[200] = "";
-    size_t used = 0;
+    struct fai_fused_table *table = dev->fused;
     uint64_t key = 0;
+    size_t used = 0;
+    int at = 0;
     for (int s = 0; s < c->n; s++) key = fai_hash(&c->step[s].op, sizeof c->step[s].op, key + 1);
     if (entry->ops && entry->ops_key == key) return entry->ops;
-    for (int s = 0; s < c->n && used < sizeof text; s++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", s ? ", " : "", c->step[s].op);
-    fai_ops_text *found = dev->fused->texts;
-    while (found && found->key != key) found = found->next;
-    if (!found && dev->fused->ntexts < TEXTS_MOST && (found = fai_alloc(FAI_TAG_OTHER, sizeof *found + strlen(text) + 1))) {
-        strcpy(found->text, text);
-        found->key = key;
-        found->next = dev->fused->texts;
-        dev->fused->texts = found;
-        dev->fused->ntexts++;
-    }
+    while (at < table->ntexts && table->text[at].key != key) at++;
     entry->ops_key = key;
-    entry->ops = found ? found->text : many;
+    entry->ops = at < TEXTS ? table->text[at].text : many;
+    if (at < table->ntexts || at == TEXTS) return entry->ops;
+    fai_ops_text *t = &table->text[table->ntexts++];
+    t->key = key;
+    for (int s = 0; s < c->n; s++) {
+        const size_t room = TEXT_MOST - used, n = strlen(c->step[s].op);
+        if (n + 6 > room && s) { /* ", ..." and its end */
+            snprintf(t->text + used, room, ", ...");
+            break;
+        }
+        used += (size_t)snprintf(t->text + used, room, "%s%s", s ? ", " : "", c->step[s].op);
+        if (used >= TEXT_MOST) break;
+    }
     return entry->ops;
 }
 
