@@ -3,6 +3,7 @@
  * test_autograd_functions.c, deep and random graphs in test_autograd_deep.c. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
+/* test-env: FACULA_SIM=cuda:1 FACULA_FUSE=on */
 /* test-env: FACULA_OPENCL=cpu */
 /* test-tags: threads */
 #include "support/check.h"

@@ -2,6 +2,7 @@
  * values that PyTorch gives. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
+/* test-env: FACULA_SIM=cuda:1 FACULA_FUSE=on */
 /* test-env-opencl: FACULA_OPENCL=cpu */
 /* test-tags: threads */
 #include "support/check.h"

@@ -2,6 +2,7 @@
  * second order against differences in float64. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:1 */
+/* test-env: FACULA_SIM=cuda:1 FACULA_FUSE=on */
 /* test-env-opencl: FACULA_OPENCL=cpu */
 #include "support/check.h"
 

@@ -7,6 +7,7 @@
  *
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
+ * test-env: FACULA_SIM=cuda:1 FACULA_FUSE=on
  * test-env-opencl: FACULA_OPENCL=cpu
  * test-limit: 300 */
 #include "base/base.h"

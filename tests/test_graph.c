@@ -4,6 +4,7 @@
  *
  *   test-env: FACULA_SIM=cuda:2
  *   test-env: FACULA_SIM=cuda:2 FACULA_GRAPHS=list
+ *   test-env: FACULA_SIM=cuda:2 FACULA_FUSE=on
  *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_LIBRARIES=cublaslt
  *   test-tags: soak
  *   test-limit: 240 */

@@ -1,6 +1,7 @@
 /* Views, movement, factories and reading: sizes, strides, values, torch's sentences, and derivatives of views. */
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:2 */
+/* test-env: FACULA_SIM=cuda:2 FACULA_FUSE=on */
 /* test-env: FACULA_OPENCL=cpu */
 #include "support/check.h"
 #include <fa_functional.h>

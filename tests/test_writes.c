@@ -2,6 +2,7 @@
  *
  * test-env: -
  * test-env: FACULA_SIM=cuda:1
+ * test-env: FACULA_SIM=cuda:1 FACULA_FUSE=on
  * test-env-opencl: FACULA_OPENCL=cpu */
 #include <setjmp.h>
 #include <stdarg.h>
