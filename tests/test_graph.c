@@ -884,6 +884,7 @@ static bool failing_work(bits *out) {
     }
     if (!fa_synchronize(device) || fa_grad_scaler_get(t.scaler).scale != 1 << 13 || fa_failed()) return false;
     final_bits(&t, out);
+    if (fa_failed()) bits_free(out);
     return !fa_failed();
 }
 

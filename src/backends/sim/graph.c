@@ -22,6 +22,11 @@ static void drop(struct CUgraph_st *g) {
     free(g);
 }
 
+void sim_capture_drop(CUstream stream) {
+    if (stream->capture) drop(stream->capture);
+    stream->capture = NULL;
+}
+
 static CUgraph graph_of(CUgraphExec exec) { return (CUgraph)(void *)exec; }
 
 void sim_capture(CUstream stream, sim_op *op) {

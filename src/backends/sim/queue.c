@@ -47,6 +47,7 @@ static void stream_forget(CUstream stream) {
 
 void sim_stream_release(CUstream stream) {
     stream->destroyed = true;
+    sim_capture_drop(stream);
     if (stream->head)
         sim_demand(stream, stream->last);
     else

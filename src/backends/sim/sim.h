@@ -229,6 +229,7 @@ SIM_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, u
 SIM_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
 SIM_API CUresult cuGraphExecDestroy(CUgraphExec exec);
 SIM_API CUresult cuGraphDestroy(CUgraph graph);
+void sim_capture_drop(struct CUstream_st *stream);     /* a capture that nobody ends */
 void sim_capture(struct CUstream_st *stream, sim_op *op);
 
 /* ---- driver.c, nvrtc.c ---- */
