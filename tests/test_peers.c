@@ -65,9 +65,8 @@ static void the_host_does_not_wait(void **state) {
     FA_SCOPE;
     fa_synchronize(FA_CUDA(0)), fa_synchronize(FA_CUDA(1));
     const uint64_t waited = fa_device_get_counts(FA_CUDA(0)).waits + fa_device_get_counts(FA_CUDA(1)).waits;
-    const uint64_t ran = sim_count("run"), between = sim_count("copy_between");
+    const uint64_t between = sim_count("copy_between");
     fa_tensor *x = fa_mul_scalar(filled(3 << 20, 2, FA_CUDA(0)), 3), *there = fa_add_scalar(fa_to(x, FA_CUDA(1)), 1), *back = fa_to(there, FA_CUDA(0));
-    assert_int_equal(sim_count("run"), ran); /* nothing of it has run */
     assert_int_equal(fa_device_get_counts(FA_CUDA(0)).waits + fa_device_get_counts(FA_CUDA(1)).waits, waited);
     assert_int_equal(sim_count("copy_between") - between, reach ? 2 : 0);
     assert_true(fa_item(fa_mean(back)) == 7);
