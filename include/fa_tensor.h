@@ -14,6 +14,7 @@ typedef struct fa_tensor_options {
     fa_device device;        /* default: the default device; for _like the source's */
     bool requires_grad;
     fa_generator *generator; /* for random numbers; default: the device's */
+    bool pin_memory;         /* on the CPU, in memory that the accelerator reads by itself (fa_pin_memory) */
 } fa_tensor_options;
 
 #define FA_TENSOR_OPTIONS(...) (&(fa_tensor_options){.struct_size = sizeof(fa_tensor_options), __VA_ARGS__})

@@ -79,7 +79,7 @@ static void names_are_parsed_as_in_torch(void **state) {
     static const char *const invalid[] = {"cuda:", "cuda:-1", "cuda:x", "cuda:01", "cuda:1:2", "cuda: 1",
                                           " cuda", "cuda1",   ":1",     "float32", "3"};
     for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) {
-        char begins[64];
+        char begins[120];
         assert_int_equal(fa_device_parse(invalid[i]).type, 0);
         snprintf(begins, sizeof begins, "Invalid device string: '%s'", invalid[i]);
         expect_error(FA_ERR_RUNTIME, begins);
@@ -93,6 +93,15 @@ static void names_are_parsed_as_in_torch(void **state) {
             "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, "
             "meta, hpu, mtia, privateuseone device type at start of device string: ");
     }
+    static const char *const unserved[] = {"hpu", "xla", "privateuseone:1", "mtia", "ipu:0"};
+    for (size_t i = 0; i < 5; i++) {
+        char begins[120];
+        snprintf(begins, sizeof begins, "Found no %.*s device on your system: nothing in Facula serves this type.", (int)strcspn(unserved[i], ":") % 20, unserved[i]);
+        fa_device_parse(unserved[i]);
+        expect_error(FA_ERR_UNSUPPORTED, begins);
+    }
+    fa_device_parse("meta");
+    expect_error(FA_ERR_UNSUPPORTED, "Tensors on the device meta, which have sizes and no data, are planned.");
     fa_device_parse("");
     expect_error(FA_ERR_RUNTIME, "Device string must not be empty");
     fa_device_parse("cuda:99999999999");
@@ -125,7 +134,11 @@ static void missing_devices_say_how_to_get_one(void **state) {
                  "http://www.nvidia.com/Download/index.aspx. To learn without a GPU, run with FACULA_SIM=cuda:2 in the "
                  "environment: two simulated GPUs.");
     assert_false(fa_synchronize(fa_device_parse("xpu")));
-    expect_error(FA_ERR_RUNTIME, "Found no xpu device");
+    expect_error(FA_ERR_RUNTIME, "Found no xpu device on your system: ");
+    if (!getenv("FACULA_PLUGINS")) {
+        assert_false(fa_synchronize(fa_device_parse("npu")));
+        expect_error(FA_ERR_RUNTIME, "Found no npu device on your system: it comes by a plug-in, and FACULA_PLUGINS is not set. To learn without a GPU");
+    }
     assert_int_equal(fa_memory_allocated(FA_CUDA(0)), 0);
     assert_true(fa_empty_cache(FA_CUDA(0)));
     fa_device odd = fa_device_of_type(77, 0);

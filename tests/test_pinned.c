@@ -24,6 +24,33 @@ static void memory_is_pinned(void **state) {
     assert_non_null(strstr(fa_error_take().text, "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned"));
 }
 
+/* .pin_memory of every way to make a tensor; the same values as without it. */
+static void new_tensors_are_pinned(void **state) {
+    (void)state;
+    FA_SCOPE;
+    fa_tensor *wide = fa_transpose(fa_rand(FA_SHAPE(3, 4)), 0, 1), *like = fa_clone(fa_ones(FA_SHAPE(3, 4)));
+    for (int pin = 0; pin < 2; pin++) {
+        fa_manual_seed(3);
+#define PIN .pin_memory = pin == 1
+        fa_tensor *const made[] = {
+            fa_empty(FA_SHAPE(3), PIN), fa_zeros(FA_SHAPE(3), PIN), fa_ones(FA_SHAPE(2, 2), PIN, .requires_grad = true), fa_full(FA_SHAPE(3), 2.5, PIN),
+            fa_eye(3, 3, PIN), fa_arange(0, 9, 2, PIN), fa_linspace(0, 1, 5, PIN), fa_rand(FA_SHAPE(4), PIN), fa_randn(FA_SHAPE(40), PIN),
+            fa_randint(0, 9, FA_SHAPE(4), PIN), fa_randperm(6, PIN), fa_zeros_like(like, PIN), fa_rand_like(wide, PIN, .dtype = FA_FLOAT64),
+            fa_from_data(((float[]){1, 2}), FA_FLOAT32, FA_SHAPE(2), PIN), fa_zeros(FA_SHAPE(0, 3), PIN)};
+        static double sum[sizeof made / sizeof *made];
+        for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+            assert_int_equal(fa_is_pinned(made[i]), pin);
+            assert_int_equal(made[i]->device.type, FA_DEVICE_CPU);
+            const double s = i ? fa_item(fa_sum(fa_cast(made[i], FA_FLOAT64))) : 0;
+            if (pin) assert_true(s == sum[i]);
+            sum[i] = s;
+        }
+        assert_int_equal(fa_stride(made[12], 0), fa_stride(wide, 0));
+    }
+    assert_null(fa_ones(FA_SHAPE(2), .pin_memory = true, .device = device));
+    assert_int_equal(strncmp(fa_error_take().text, "Only dense CPU tensors can be pinned; this one is to lie on cuda:0", 66), 0);
+}
+
 static void a_copy_to_the_host_is_under_way(void **state) {
     (void)state;
     FA_SCOPE;
@@ -109,7 +136,7 @@ static void a_derivative_goes_through(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_pinned),          cmocka_unit_test(a_copy_to_the_host_is_under_way), cmocka_unit_test(a_copy_to_the_device_is_under_way),
+        cmocka_unit_test(memory_is_pinned), cmocka_unit_test(new_tensors_are_pinned), cmocka_unit_test(a_copy_to_the_host_is_under_way), cmocka_unit_test(a_copy_to_the_device_is_under_way),
         cmocka_unit_test(memory_in_use_is_given_to_nobody), cmocka_unit_test(many_streams_and_devices),        cmocka_unit_test(a_derivative_goes_through)};
     find_simulator();
     if (!sim_faults) return 77;

@@ -112,15 +112,17 @@ class Function:
 
     def options(self):
         given = {}
-        for name, value in (("dtype", "v[{}].as.dtype"), ("device", "v[{}].as.device"), ("requires_grad", "v[{}].as.b")):
+        for name, value in (("dtype", "v[{}].as.dtype"), ("device", "v[{}].as.device"), ("requires_grad", "v[{}].as.b"), ("pin_memory", "v[{}].as.b")):
             i = self.has(name)
-            default = {"dtype": "FA_DTYPE_DEFAULT", "device": "(fa_device){0}", "requires_grad": "false"}[name]
+            default = {"dtype": "FA_DTYPE_DEFAULT", "device": "(fa_device){0}", "requires_grad": "false", "pin_memory": "false"}[name]
             given[name] = f"v[{i}].given ? {value.format(i)} : {default}"
         g = self.has("generator")
         new = [given["dtype"].replace("FA_DTYPE_DEFAULT", "(fa_dtype)v[0].as.t->dtype"), given["device"].replace("(fa_device){0}", "v[0].as.t->device")]
-        generator = f", .generator = generator_of(&v[{g}])" if g is not None else ""
-        text = "FA_TENSOR_OPTIONS(.dtype = {}, .device = {}, .requires_grad = {}{})"
-        return text.format(given["dtype"], given["device"], given["requires_grad"], generator), text.format(*new, given["requires_grad"], generator)
+        rest = f".requires_grad = {given['requires_grad']}, .pin_memory = {given['pin_memory']}"
+        if g is not None:
+            rest += f", .generator = generator_of(&v[{g}])"
+        text = "FA_TENSOR_OPTIONS(.dtype = {}, .device = {}, {})"
+        return text.format(given["dtype"], given["device"], rest), text.format(*new, rest)
 
     def call(self, in_place=False):
         """C statements that end in `result`."""

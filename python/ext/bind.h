@@ -65,7 +65,7 @@ FAPY_DO(add); FAPY_DO(add_in_place); FAPY_DO(sub); FAPY_DO(sub_in_place); FAPY_D
 FAPY_DO(where); FAPY_DO(clamp); FAPY_DO(clamp_in_place); FAPY_DO(nan_to_num); FAPY_DO(nan_to_num_in_place); FAPY_DO(round); FAPY_DO(round_in_place);
 FAPY_DO(relu); FAPY_DO(relu_in_place); FAPY_DO(gelu); FAPY_DO(sum); FAPY_DO(max); FAPY_DO(min); FAPY_DO(var); FAPY_DO(std); FAPY_DO(norm);
 FAPY_DO(view); FAPY_DO(squeeze); FAPY_DO(vstack); FAPY_DO(chunk); FAPY_DO(split); FAPY_DO(tensor_split); FAPY_DO(unbind); FAPY_DO(nonzero);
-FAPY_DO(scatter); FAPY_DO(scatter_in_place); FAPY_DO(dropout); FAPY_DO(embedding); FAPY_DO(conv2d); FAPY_DO(max_pool2d); FAPY_DO(arange); FAPY_DO(randint);
+FAPY_DO(scatter); FAPY_DO(scatter_in_place); FAPY_DO(dropout); FAPY_DO(embedding); FAPY_DO(conv2d); FAPY_DO(max_pool2d); FAPY_DO(arange); FAPY_DO(randint); FAPY_DO(new_tensor); FAPY_DO(tril_indices); FAPY_DO(triu_indices);
 FAPY_DO(median); FAPY_DO(nanmedian); FAPY_DO(unique); FAPY_DO(unique_consecutive); FAPY_DO(repeat_interleave); FAPY_DO(rot90); FAPY_DO(cartesian_prod);
 FAPY_DO(meshgrid); FAPY_DO(broadcast_tensors); FAPY_DO(tensordot); FAPY_DO(interpolate); FAPY_DO(conv1d); FAPY_DO(conv3d); FAPY_DO(adaptive_avg_pool2d);
 FAPY_DO(normal); FAPY_DO(einsum); FAPY_DO(to); FAPY_DO(cuda); FAPY_DO(xpu); FAPY_DO(type); FAPY_DO(record_stream); FAPY_DO(svd); FAPY_DO(linalg_svd);

@@ -170,6 +170,7 @@ static PyObject *create_tensor(PyObject *self, PyObject *const *args, Py_ssize_t
                      "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1)) return NULL;
     const uint32_t mark = FAPY_MARK;
     fa_tensor *t = fapy_tensor_of("tensor", v[0].as.o, v[1].given ? v[1].as.dtype : 0, v[2].given ? v[2].as.device : (fa_device){0, 0});
+    if (t && v[4].given && v[4].as.b) t = fa_pin_memory(t);
     if (t && v[3].given && v[3].as.b) t = fa_requires_grad(t, true);
     return fapy_take(t, mark);
 }

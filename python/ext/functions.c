@@ -661,7 +661,8 @@ enum { GENERATOR_OUT = 2 }; /* generator and out stand before the options in $ra
 static fa_tensor_options options_of(const fapy_value *v) /* dtype, layout, device, pin_memory, requires_grad */
 {
     return (fa_tensor_options){.struct_size = sizeof(fa_tensor_options), .dtype = v[0].given ? v[0].as.dtype : FA_DTYPE_DEFAULT,
-                               .device = v[2].given ? v[2].as.device : (fa_device){0, 0}, .requires_grad = v[4].given && v[4].as.b};
+                               .device = v[2].given ? v[2].as.device : (fa_device){0, 0}, .requires_grad = v[4].given && v[4].as.b,
+                               .pin_memory = v[3].given && v[3].as.b};
 }
 
 FAPY_DO(arange)
@@ -671,6 +672,29 @@ FAPY_DO(arange)
     const fa_scalar zero = fa_scalar_of_int(0), step = v[2].given ? v[2].as.num : fa_scalar_of_int(1);
     return fapy_take(fa_arange_with(v[1].given ? v[0].as.num : zero, v[1].given ? v[1].as.num : v[0].as.num, step, &options), mark);
 }
+
+FAPY_DO(new_tensor)
+{
+    const uint32_t mark = FAPY_MARK;
+    const fa_tensor_options o = options_of(v + 3);
+    const fa_tensor *like = v[0].as.t;
+    fa_tensor *t = fapy_tensor_of("new_tensor", v[1].as.o, o.dtype ? o.dtype : (fa_dtype)like->dtype, o.device.type ? o.device : like->device);
+    if (t && o.pin_memory) t = fa_pin_memory(t);
+    if (t && o.requires_grad) t = fa_requires_grad(t, true);
+    return fapy_take(t, mark);
+}
+
+/* row, col, offset, dtype, device, layout, pin_memory */
+static PyObject *triangle(const fapy_value *v, fa_tensor *(*indices)(int64_t, int64_t, int64_t, fa_device))
+{
+    const uint32_t mark = FAPY_MARK;
+    fa_tensor *t = indices(v[0].as.i, v[1].as.i, v[2].given ? v[2].as.i : 0, v[4].given ? v[4].as.device : (fa_device){0, 0});
+    if (t && v[3].given) t = fa_cast(t, v[3].as.dtype);
+    if (t && v[6].given && v[6].as.b) t = fa_pin_memory(t);
+    return fapy_take(t, mark);
+}
+FAPY_DO(tril_indices) { return triangle(v, fa_tril_indices); }
+FAPY_DO(triu_indices) { return triangle(v, fa_triu_indices); }
 
 /* randint(high, size), randint(low, high, size) */
 FAPY_DO(randint)

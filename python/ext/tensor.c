@@ -351,7 +351,17 @@ ASKER(is_floating_point, PyBool_FromLong(fai_is_float(t->dtype)))
 ASKER(is_complex, PyBool_FromLong(0))
 ASKER(is_signed, PyBool_FromLong(t->dtype != FA_BOOL && t->dtype != FA_UINT8))
 ASKER(is_inference, PyBool_FromLong(FAI_HAS(t, FAI_INFERENCE)))
-ASKER(is_pinned, PyBool_FromLong(fa_is_pinned(t)))
+
+/* PyTorch takes a device, warns, and looks at the accelerator's in any case. */
+static PyObject *ask_is_pinned(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const fapy_parameter parameters[] = {{"device", FAPY_DEVICE, FAPY_OPTIONAL | FAPY_NONE}};
+    static const fapy_signature signature = {"is_pinned", 1, parameters};
+    fapy_value v[1];
+    if (!fapy_parse(&signature, args, n, names, 0, v)) return NULL;
+    if (v[0].given && PyErr_WarnEx(PyExc_DeprecationWarning, "The argument 'device' of Tensor.is_pinned() is deprecated. Please do not pass this argument.", 1)) return NULL;
+    return PyBool_FromLong(fa_is_pinned(T(self)));
+}
 
 static PyObject *ask_is_contiguous(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
@@ -402,7 +412,7 @@ static PyMethodDef own_methods[] = {
     {"is_complex", ask_is_complex, METH_NOARGS, "is_complex()\n--\n\nFalse: Facula has no complex numbers."},
     {"is_signed", ask_is_signed, METH_NOARGS, "is_signed()\n--\n\nIts elements can be negative."},
     {"is_inference", ask_is_inference, METH_NOARGS, "is_inference()\n--\n\nMade under inference_mode."},
-    {"is_pinned", ask_is_pinned, METH_NOARGS, "is_pinned()\n--\n\nIts memory is pinned."},
+    {"is_pinned", (PyCFunction)(void (*)(void))ask_is_pinned, METH_FASTCALL | METH_KEYWORDS, "is_pinned(device=None)\n--\n\nIts memory is pinned."},
     {"is_contiguous", (PyCFunction)(void (*)(void))ask_is_contiguous, METH_FASTCALL | METH_KEYWORDS, "is_contiguous(memory_format=None)\n--\n\nElements lie in C order without gaps."},
     {"item", tensor_item, METH_NOARGS, "item()\n--\n\nThe only element, as a Python number; waits for the device."},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists of Python numbers."},

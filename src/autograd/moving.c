@@ -38,12 +38,9 @@ bool fa_is_pinned(const fa_tensor *t) { return t && fai_buffer_is_pinned(t->buff
 
 fa_tensor *fa_pin_memory(fa_tensor *t) {
     if (!fai_check("pin_memory", "t", t) || fa_is_pinned(t)) return t;
-    fa_device device = fa_accelerator();
     if (!fai_on_cpu(t))
         return fai_fail(FA_ERR_RUNTIME, "pin_memory", "cannot pin 'torch.%s.%sTensor' only dense CPU tensors can be pinned: it lies on the device already",
                         fa_device_text(fa_device_of_type(t->device.type, -1)), fai_dtype_title((fa_dtype)t->dtype));
-    if (!device.type) device = FA_CUDA(-1); /* says that there is none */
-    if (!fai_device_resolve(&device, "pin_memory")) return NULL;
-    fa_tensor *pinned = fai_empty_pinned("pin_memory", (fa_dtype)t->dtype, device, t->ndim, t->size);
+    fa_tensor *pinned = fai_empty_pinned("pin_memory", (fa_dtype)t->dtype, (fa_device){0, 0}, t->ndim, t->size);
     return pinned && fai_copy("pin_memory", pinned, t) ? pinned : NULL;
 }

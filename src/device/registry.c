@@ -269,16 +269,23 @@ fai_dev *fai_dev_find(fa_device device) {
     return index < count_of_type(device.type) ? by_type[device.type][index] : NULL;
 }
 
-const char *fai_why_none(int type) { return why_none[type]; }
+const char *fai_why_none(int type) {
+    const char *list = getenv("FACULA_PLUGINS");
+    if (why_none[type][0]) return why_none[type];
+    if (type >= FA_DEVICE_NPU) return list && *list ? "no plug-in of FACULA_PLUGINS brings it" : "it comes by a plug-in, and FACULA_PLUGINS is not set";
+    if (type != FA_DEVICE_XPU && type != FA_DEVICE_MPS) return "";
+    if (why_none[FA_DEVICE_OPENCL][0]) return why_none[FA_DEVICE_OPENCL];
+    return type == FA_DEVICE_XPU ? "OpenCL's drivers show devices, as opencl:0, but none is an Intel GPU"
+                                 : "OpenCL's drivers show devices, as opencl:0, but none is Apple's GPU";
+}
 const char *fai_sim_mistake(void) { return sim_mistake; }
 
 static bool fail_none(int type, const char *op) {
-    const bool opencl = type == FA_DEVICE_XPU || type == FA_DEVICE_MPS;
-    char why[2048];
+    char why[2048], problems[2048] = "";
     const char *name = fai_type_name(type), *sim = getenv("FACULA_SIM");
-    const bool simulated = opencl && sim && *sim; /* then OpenCL's own reason is not the point */
-    snprintf(why, sizeof why, "%s", name && !simulated ? why_none[opencl && !why_none[type][0] ? FA_DEVICE_OPENCL : type] : "");
+    snprintf(why, sizeof why, "%s", name ? fai_why_none(type) : "");
     fai_plugins_add_problems(why, sizeof why);
+    fai_plugins_add_problems(problems, sizeof problems);
     if (sim_mistake[0]) return fai_fail(FA_ERR_RUNTIME, op, "%s", sim_mistake);
     if (!name)
         return fai_fail(FA_ERR_RUNTIME, op,
@@ -293,7 +300,7 @@ static bool fail_none(int type, const char *op) {
                         why_none[FA_DEVICE_CUDA]);
     if (sim && *sim)
         return fai_fail(FA_ERR_RUNTIME, op, "Found no %s device: FACULA_SIM=%.100s names none. Add one: FACULA_SIM=%.100s,%s:1%s",
-                        name, sim, sim, name, why);
+                        name, sim, sim, name, problems);
     char learn[160];
     snprintf(learn, sizeof learn, "To learn without a GPU, run with FACULA_SIM=%s:2 in the environment: two simulated GPUs.",
              name);

@@ -27,14 +27,11 @@ static void tell_simulated(const char *sim, const char *name, fai_text *out) {
 }
 
 static void tell_opencl(int type, int count, fai_text *out) {
-    const char *why = fai_why_none(type), *opencl = fai_why_none(FA_DEVICE_OPENCL);
-    static const char *const kind[] = {[FA_DEVICE_XPU] = "an Intel GPU", [FA_DEVICE_MPS] = "Apple's GPU", [FA_DEVICE_OPENCL] = "a device"};
     if (count > 0) {
         fai_why_step(out, true, "OpenCL's drivers show %d of this kind", count);
         return;
     }
-    if (*why || *opencl) fai_why_step(out, false, "%s", *why ? why : opencl);
-    else fai_why_step(out, false, "OpenCL's drivers show devices, but none is %s", kind[type]);
+    fai_why_step(out, false, "%s", fai_why_none(type));
     const char *wish = getenv("FACULA_OPENCL");
     if (wish && !strcmp(wish, "off")) {
         fai_why_mend(out, "unset FACULA_OPENCL");
@@ -44,8 +41,7 @@ static void tell_opencl(int type, int count, fai_text *out) {
                  type == FA_DEVICE_OPENCL ? "; a driver for the processor itself, as PoCL, serves with FACULA_OPENCL=cpu" : "");
 }
 
-static void tell_plugin(const char *name, int count, fai_text *out) {
-    const char *list = getenv("FACULA_PLUGINS");
+static void tell_plugin(int type, const char *name, int count, fai_text *out) {
     fa_plugin_info plugin;
     bool told = false;
     for (int i = 0; fa_plugin_get(i, &plugin); i++) {
@@ -55,7 +51,7 @@ static void tell_plugin(const char *name, int count, fai_text *out) {
         else fai_why_step(out, true, "the plug-in %.200s brings %d", plugin.path, plugin.devices);
     }
     if (count > 0) return;
-    if (!told) fai_why_step(out, false, list && *list ? "no plug-in of FACULA_PLUGINS brings %s" : "%s comes by a plug-in, and FACULA_PLUGINS is not set", name);
+    if (!told) fai_why_step(out, false, "%s", fai_why_none(type));
     fai_why_mend(out, "FACULA_PLUGINS=/path/to/%s.so, a plug-in from the device's maker or your own (docs/backend.md)", name);
 }
 
@@ -72,7 +68,7 @@ static void tell(int type, const char *name, fai_text *out) {
     if (simulated) tell_simulated(sim, name, out);
     else if (type == FA_DEVICE_CUDA) fai_cuda_why(out);
     else if (type < FA_DEVICE_NPU) tell_opencl(type, count, out);
-    else tell_plugin(name, count, out);
+    else tell_plugin(type, name, count, out);
     if (!count && !simulated) fai_why_mend(out, "or learn without it: FACULA_SIM=%s:2 gives two simulated ones", name);
 }
 

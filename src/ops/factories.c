@@ -25,12 +25,19 @@ static bool read_options(const char *op, const fa_tensor_options *given, fa_dtyp
             "Only Tensors of floating point and complex dtype can require gradients; found %s. Give .dtype = FA_FLOAT32, "
             "or leave .requires_grad out.",
             fa_dtype_name(out->dtype));
-    return fai_device_resolve(&out->device, op);
+    if (!fai_device_resolve(&out->device, op)) return false;
+    if (!out->pin_memory || out->device.type == FA_DEVICE_CPU) return true;
+    return fai_fail(FA_ERR_RUNTIME, op, "Only dense CPU tensors can be pinned; this one is to lie on %s, which needs none. Leave .pin_memory out",
+                    fa_device_text(out->device));
+}
+
+static fa_tensor *new_memory(const char *op, int ndim, const int64_t *size, const fa_tensor_options *o) {
+    if (o->pin_memory) return fai_empty_pinned(op, o->dtype, (fa_device){0, 0}, ndim, size);
+    return fai_empty(op, o->dtype, o->device, ndim, size);
 }
 
 static fa_tensor *make(const char *op, fa_shape shape, const fa_tensor_options *o) {
-    if (!fai_shape_ok(op, "shape", shape)) return NULL;
-    return fai_empty(op, o->dtype, o->device, shape.ndim, shape.dim);
+    return fai_shape_ok(op, "shape", shape) ? new_memory(op, shape.ndim, shape.dim, o) : NULL;
 }
 
 /* The end of every factory: t if it was filled, else nothing. */
@@ -115,7 +122,9 @@ fa_tensor *fa_eye_with(int64_t rows, int64_t columns, const fa_tensor_options *o
 
 static fa_tensor *make_like(const char *op, fa_tensor *like, const fa_tensor_options *given, fa_tensor_options *o) {
     if (!fai_check(op, "like", like) || !read_options(op, given, (fa_dtype)like->dtype, like->device, o)) return NULL;
-    return fai_empty_strided(op, o->dtype, o->device, like->ndim, like->size, like->stride);
+    fa_tensor *t = new_memory(op, like->ndim, like->size, o);
+    if (t) fai_order_like(t, like->stride);
+    return t;
 }
 
 fa_tensor *fa_empty_like_with(fa_tensor *like, const fa_tensor_options *options) {

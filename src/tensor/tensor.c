@@ -159,7 +159,9 @@ fa_tensor *fai_empty(const char *op, fa_dtype dtype, fa_device device, int ndim,
 fa_tensor *fai_empty_pinned(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size)
 {
     int64_t numel;
-    if (!count_elements(op, ndim, size, &numel)) return NULL;
+    if (!device.type) device = fa_accelerator();
+    if (!device.type) device = FA_CUDA(-1); /* says that there is none */
+    if (!count_elements(op, ndim, size, &numel) || !fai_device_resolve(&device, op)) return NULL;
     fai_buffer *buffer = fai_buffer_pinned(device, (size_t)numel * fa_dtype_size(dtype), op);
     fa_tensor *t = buffer ? fai_empty(op, dtype, FA_CPU, 1, &(int64_t){0}) : NULL;
     if (!t) return fai_buffer_unref(buffer), NULL;
@@ -172,23 +174,28 @@ fa_tensor *fai_empty_pinned(const char *op, fa_dtype dtype, fa_device device, in
     return t;
 }
 
-fa_tensor *fai_empty_strided(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size, const int64_t *stride)
+/* Sorts dimensions by the strides given, largest outermost. */
+void fai_order_like(fa_tensor *t, const int64_t *stride)
 {
-    /* Dense memory in the order of the strides given: sort dimensions by stride, largest outermost. */
     int order[FA_MAX_DIMS];
+    const int ndim = t->ndim;
     for (int i = 0; i < ndim && i < FA_MAX_DIMS; i++) {
         int at = i;
         while (at > 0 && stride[order[at - 1]] < stride[i]) order[at] = order[at - 1], at--;
         order[at] = i;
     }
-    fa_tensor *t = fai_empty(op, dtype, device, ndim, size);
-    if (!t) return NULL;
     int64_t s = 1;
     for (int k = ndim - 1; k >= 0; k--) {
         t->stride[order[k]] = s;
-        s *= size[order[k]] > 1 ? size[order[k]] : 1;
+        s *= t->size[order[k]] > 1 ? t->size[order[k]] : 1;
     }
     fai_update_contiguous(t);
+}
+
+fa_tensor *fai_empty_strided(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size, const int64_t *stride)
+{
+    fa_tensor *t = fai_empty(op, dtype, device, ndim, size);
+    if (t) fai_order_like(t, stride);
     return t;
 }
 

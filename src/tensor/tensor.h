@@ -46,7 +46,8 @@ static inline uint32_t *fai_version(fa_tensor *t) { return t->cell ? &t->cell->v
 /* All of these put the result into the innermost scope and return NULL with an error set on failure. dtype and device must be
  * given (not default), device resolved. Sizes are checked for overflow and negative values. */
 fa_tensor *fai_empty(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size);
-fa_tensor *fai_empty_pinned(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size); /* on the CPU, pinned for device */
+fa_tensor *fai_empty_pinned(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size); /* on the CPU, pinned for device; {0}: for the accelerator */
+void fai_order_like(fa_tensor *t, const int64_t *stride); /* a new tensor's strides: dense, in the order of these */
 fa_tensor *fai_empty_strided(const char *op, fa_dtype dtype, fa_device device, int ndim, const int64_t *size, const int64_t *stride); /* memory order of strides */
 fa_tensor *fai_empty_like(const char *op, const fa_tensor *t);  /* same dtype, device, sizes; contiguous */
 /* A view of the same buffer: nothing recorded. offset in elements of the buffer. */

@@ -53,6 +53,19 @@ torch.Generator(device='cuda').device | device(type='cuda', index=0)
 torch.Generator(device='cuda').get_state().shape | torch.Size([16])
 torch.as_tensor([1], device='cuda').device | device(type='cuda', index=0)
 torch.ones(2, device='cuda', requires_grad=True).cpu() | tensor([1., 1.], grad_fn=<ToCopyBackward0>)
+torch.zeros(2, pin_memory=True, device='cuda') | RuntimeError: Only dense CPU tensors can be pinned
+[f(2, pin_memory=True).is_pinned() for f in (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn, torch.eye, torch.arange, torch.randperm, torch.hann_window)] | [True, True, True, True, True, True, True, True, True]
+[f(torch.ones(2), pin_memory=True).is_pinned() for f in (torch.empty_like, torch.zeros_like, torch.ones_like, torch.rand_like, torch.randn_like)] | [True, True, True, True, True]
+torch.tensor([1., 2.], pin_memory=True, requires_grad=True).is_pinned() | True
+torch.full((2,), 1, pin_memory=True).is_pinned() and torch.randint(3, (2,), pin_memory=True).is_pinned() and torch.normal(0., 1., (2,), pin_memory=True).is_pinned() | True
+[getattr(torch.ones(2), 'new_' + n)(2, pin_memory=True).is_pinned() for n in ('empty', 'zeros', 'ones', 'tensor')] | [True, True, True, True]
+torch.ones(2).new_tensor([1.], requires_grad=True) | tensor([1.], requires_grad=True)
+torch.tril_indices(2, 2, pin_memory=True).is_pinned(), torch.triu_indices(2, 2, dtype=torch.int32).dtype | (True, torch.int32)
+torch.ones(2, pin_memory=False).is_pinned() | False
+torch.device('hpu') | NotImplementedError: Found no hpu device on your system: nothing in Facula serves this type.
+torch.ones(2, device='xla:1') | NotImplementedError: Found no xla device on your system: nothing in Facula serves this type.
+torch.device('meta') | NotImplementedError: Tensors on the device meta, which have sizes and no data, are planned.
+torch.ones(2, device='xpu') | RuntimeError: Found no xpu device: FACULA_SIM=cuda:2 names none. Add one: FACULA_SIM=cuda:2,xpu:1
 torch.ones(2, device='cuda').pin_memory() | RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned
 torch.empty(10**12, device='cuda') | OutOfMemoryError: CUDA out of memory. Tried to allocate 3725.29 GiB.
 within(torch.device('cuda:1'), lambda: torch.ones(1).device) | device(type='cuda', index=1)
