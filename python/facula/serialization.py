@@ -296,6 +296,11 @@ class _Place:
         return _Place(device)
 
 
+# Where map_location="auto" leaves tensors: load_state_dict takes each from there to its parameter's device, one after the other, so
+# that no device holds a checkpoint beside the model, and none has to be the one that saved it.
+_HOST = "cpu"
+
+
 def _accelerator(kind, device):
     if isinstance(device, int):
         return f"{kind}:{device}"
@@ -307,7 +312,7 @@ def _placer(map_location):
     if map_location is None:
         return None
     if isinstance(map_location, (str, _C.device)):
-        device = _C.device(map_location)
+        device = _C.device(_HOST if map_location == "auto" else map_location)
         return lambda location: device
     if isinstance(map_location, dict):
         return lambda location: map_location.get(location)
@@ -364,7 +369,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     f: a path, or a file object with read(), seek() and tell(). A path that ends in .safetensors is read as such.
     map_location: where tensors go. None: each where it was saved, which must be there; "cpu" or a device: all of
     them; a dict from saved locations to new ones; a function of (storage, location) that returns the storage,
-    moved or not, or None.
+    moved or not, or None. "auto" is Facula's own: the host's memory, from where load_state_dict of modules and optimizers
+    takes each tensor to the device of its parameter; no device needs memory for the file, or to be the one that saved it.
     weights_only: there is only the safe way to read, see torch.serialization.
     mmap: accepted for paths; the file is read.
 
@@ -384,7 +390,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
             raise ValueError("Loading safetensors file with dict map_location is not supported. Use a device string or "
                              "torch.device instead.")
         from .io import load_safetensors
-        return load_safetensors(f, map_location or "cpu")
+        return load_safetensors(f, _HOST if map_location in (None, "auto") else map_location)
     try:
         return _read(_open(f), _placer(map_location), _Builder)
     except Exception as error:

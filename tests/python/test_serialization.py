@@ -274,6 +274,27 @@ class Places(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             torch.load(io.BytesIO(moved))
 
+    def test_auto_takes_a_checkpoint_to_the_parameters(self):
+        code = ("import facula as torch, io\n"
+                "def trained(device, f):\n"
+                "    model = torch.nn.Linear(1000, 1000, device=device)\n"
+                "    step = torch.optim.Adam(model.parameters())\n"
+                "    model(torch.ones(1, 1000, device=device)).sum().backward(); step.step()\n"
+                "    torch.save([model.state_dict(), step.state_dict()], f)\n"
+                "    return model.weight.sum().item()\n"
+                "f = io.BytesIO(); total = trained('cuda:1', f); f.seek(0)\n"
+                "for device in 'cuda:0', 'cpu':\n"
+                "    model = torch.nn.Linear(1000, 1000, device=device); step = torch.optim.Adam(model.parameters())\n"
+                "    torch.cuda.empty_cache(); before = torch.cuda.memory_allocated(1); f.seek(0)\n"
+                "    a, b = torch.load(f, map_location='auto')\n"
+                "    print(a['weight'].device, torch.cuda.memory_allocated(1) - before, end=' ')\n"
+                "    model.load_state_dict(a); step.load_state_dict(b)\n"
+                "    print({str(t.device) for s in step.state.values() for k, t in s.items() if k != 'step'},"
+                " abs(model.weight.sum().item() - total) < 1e-3)\n")
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "FACULA_SIM": "cuda:2"}, stdout=subprocess.PIPE,
+                              text=True)
+        self.assertEqual(done.stdout, "cpu 0 {'cuda:0'} True\ncpu 0 {'cpu'} True\n")
+
     def test_simulated_devices(self):
         code = ("import facula as torch, io\n"
                 "f = io.BytesIO(); torch.save([torch.ones(2, device='cuda:1'), torch.zeros(1)], f)\n"
