@@ -192,7 +192,7 @@ def doctor():
     told("doctor, xpu", ask + "xpu", {"FACULA_OPENCL": "off"}, 1, "xpu: not there\n  stop  FACULA_OPENCL=off hides", "mend  unset FACULA_OPENCL")
     told("doctor, loader", ask + "opencl", {"FACULA_OPENCL": "", "FACULA_OPENCL_LIBRARY": "/none.so"}, 1, "stop  OpenCL's loader could not be opened: /none.so", "FACULA_SIM=opencl:2")
     told("doctor, plug-in", ask + "npu", {"FACULA_PLUGINS": "/none.so"}, 1, "stop  the plug-in /none.so can't be used", "mend  FACULA_PLUGINS=/path/to/npu.so")
-    told("doctor, no plug-in", ask + "npu", {}, 1, "stop  npu comes by a plug-in, and FACULA_PLUGINS is not set")
+    told("doctor, no plug-in", ask + "npu", {}, 1, "stop  it comes by a plug-in, and FACULA_PLUGINS is not set")
     told("doctor, all", FACULA + " doctor", dict(sim, CUDA_VISIBLE_DEVICES=""), 0, "cuda: not there", "xpu: not there", "mps: not there", "There is no accelerator")
     told("doctor, all there", FACULA + " doctor", sim, 0, "The accelerator is cuda.")
     told("doctor, unknown", ask + "abacus", {}, 1, "abacus")
