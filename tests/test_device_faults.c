@@ -7,7 +7,7 @@
  * test-env: FACULA_SIM=cuda:2
  * test-limit: 300
  * test-tags: threads */
-#include "support/faults.h"
+#include "support/faulty.h"
 #include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -174,20 +174,6 @@ static void copies_fail(void **state) { (void)state, every_point(KIND_COPY); }
 static void the_device_is_lost(void **state) { (void)state, every_point(KIND_LOST); }
 static void memory_runs_out(void **state) { (void)state, every_point(KIND_ALLOC); }
 static void bits_flip(void **state) { (void)state, every_point(KIND_FLIP); }
-
-static int begin(void **state) {
-    (void)state;
-    fa_scope_open();
-    return 0;
-}
-static int end(void **state) {
-    (void)state;
-    sim_faults(NULL);
-    fa_test_caches(true);
-    fa_error_take();
-    fa_scope_close();
-    return 0;
-}
 
 static int prepare(void **state) {
     fa_module *net;

@@ -8,7 +8,7 @@
  *   test-env: FACULA_SIM=cuda:2 FACULA_WATCHDOG=1
  *   test-tags: threads soak faults
  *   test-limit: 300 */
-#include "support/faults.h"
+#include "support/faulty.h"
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -265,16 +265,6 @@ static void a_kernel_does_not_build(void **state) {
 static void the_driver_is_too_old(void **state) {
     (void)state;
     assert_int_equal(in_a_process("driver:11040"), 30);
-}
-
-static int begin(void **state) { return (void)state, fa_scope_open(), 0; }
-static int end(void **state) {
-    (void)state;
-    sim_faults(NULL);
-    fa_test_caches(true);
-    fa_error_take();
-    fa_scope_close();
-    return 0;
 }
 
 static int prepare(void **state) {

@@ -23,6 +23,12 @@ TORCH_PYTHON = os.environ.get("FACULA_TORCH_PYTHON", sys.executable)
 CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus", "pt")
 
 
+def on_two_devices(code):
+    """What a program prints with two simulated devices."""
+    return subprocess.run([sys.executable, "-c", code], env={**os.environ, "FACULA_SIM": "cuda:2"}, stdout=subprocess.PIPE,
+                          text=True).stdout
+
+
 def saved(obj):
     f = io.BytesIO()
     torch.save(obj, f)
@@ -291,9 +297,7 @@ class Places(unittest.TestCase):
                 "    model.load_state_dict(a); step.load_state_dict(b)\n"
                 "    print({str(t.device) for s in step.state.values() for k, t in s.items() if k != 'step'},"
                 " abs(model.weight.sum().item() - total) < 1e-3)\n")
-        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "FACULA_SIM": "cuda:2"}, stdout=subprocess.PIPE,
-                              text=True)
-        self.assertEqual(done.stdout, "cpu 0 {'cuda:0'} True\ncpu 0 {'cpu'} True\n")
+        self.assertEqual(on_two_devices(code), "cpu 0 {'cuda:0'} True\ncpu 0 {'cpu'} True\n")
 
     def test_simulated_devices(self):
         code = ("import facula as torch, io\n"
@@ -303,9 +307,7 @@ class Places(unittest.TestCase):
                 " load(map_location=lambda s, l: s.cuda(0)))\n"
                 "try: load(map_location='cuda:5')\n"
                 "except RuntimeError as e: print(str(e)[:98])\n")
-        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "FACULA_SIM": "cuda:2"}, stdout=subprocess.PIPE,
-                              text=True)
-        self.assertEqual(done.stdout,
+        self.assertEqual(on_two_devices(code),
                          "['cuda:1', 'cpu'] ['cpu', 'cpu'] ['cuda:0', 'cuda:0'] ['cuda:0', 'cpu'] ['cuda:0', 'cuda:0']\n"
                          "Attempting to deserialize object on CUDA device 5 but torch.cuda.device_count() is 2. Please use t\n")
 
