@@ -8,28 +8,13 @@
 #include "../src/backends/cpu/cpu.h"
 #include "../kernels/dialect.h"
 
-#define FA_SUFFIX _f32
-#define REAL float
-#define FA_F32 1
-#include "../kernels/gemm.k.h"
-#include "../kernels/conv.k.h"
-#include "../kernels/pool.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_F32
-#define FA_SUFFIX _f64
-#define REAL double
-#define FA_F64 1
-#include "../kernels/gemm.k.h"
-#include "../kernels/conv.k.h"
-#include "../kernels/pool.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_F64
-#define FA_SUFFIX _i64
-#define REAL fa_i64
-#define FA_I64 1
-#include "../kernels/gemm.k.h"
+#define TEXT "kernels/gemm.k.h"
+#include "support/text.h"
+#define FLOATS_ONLY
+#define TEXT "kernels/conv.k.h"
+#include "support/text.h"
+#define TEXT "kernels/pool.k.h"
+#include "support/text.h"
 
 typedef void (*text_kernel)(const fa_plan *plan, char *const *pointers, fa_i64 group);
 #define OWN(name, isa) void fai_cpu_##name##_##isa(const fa_plan *, char *const *);

@@ -13,36 +13,18 @@
 /* ---- the C builds of the texts ---- */
 #undef FA_KERNEL_LINKAGE
 #define FA_KERNEL_LINKAGE static
-#define FA_SUFFIX        _f32
-#define REAL             float
-#define FA_F32           1
-#include "kernels/softmax.k.h"
-#include "kernels/norm.k.h"
-#include "kernels/loss.k.h"
-#include "kernels/scan.k.h"
-#include "kernels/accumulate.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_F32
-#define FA_SUFFIX _f64
-#define REAL      double
-#define FA_F64    1
-#include "kernels/softmax.k.h"
-#include "kernels/norm.k.h"
-#include "kernels/loss.k.h"
-#include "kernels/scan.k.h"
-#include "kernels/accumulate.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_F64
-#define FA_SUFFIX _i64
-#define REAL      fa_i64
-#define FA_I64    1
-#include "kernels/scan.k.h"
-#include "kernels/accumulate.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_I64
+#define TEXT "kernels/scan.k.h"
+#include "support/text.h"
+#define TEXT "kernels/accumulate.k.h"
+#include "support/text.h"
+#define FLOATS_ONLY
+#define TEXT "kernels/softmax.k.h"
+#include "support/text.h"
+#define TEXT "kernels/norm.k.h"
+#include "support/text.h"
+#define TEXT "kernels/loss.k.h"
+#include "support/text.h"
+
 #include "kernels/index.k.h"
 #include "kernels/sort.k.h"
 #undef P

@@ -3,27 +3,8 @@
 #include "support/plans.h"
 #include "kernels/math.h"
 
-#define FA_SUFFIX _f32
-#define REAL float
-#define FA_F32 1
-#include "kernels/reduce.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_F32
-#define FA_SUFFIX _f64
-#define REAL double
-#define FA_F64 1
-#include "kernels/reduce.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_F64
-#define FA_SUFFIX _i64
-#define REAL fa_i64
-#define FA_I64 1
-#include "kernels/reduce.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_I64
+#define TEXT "kernels/reduce.k.h"
+#include "support/text.h"
 
 typedef void text(const fa_plan *, char *const *, fa_i64);
 static text *const sums[FAI_COMPUTE_COUNT] = {reduce_f32, reduce_f64, reduce_i64};

@@ -3,20 +3,9 @@
 #include "support/plans.h"
 #include "kernels/math.h"
 
-#define FA_SUFFIX _f32
-#define REAL float
-#define FA_F32 1
-#include "kernels/optim.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_F32
-#define FA_SUFFIX _f64
-#define REAL double
-#define FA_F64 1
-#include "kernels/optim.k.h"
-#undef FA_SUFFIX
-#undef REAL
-#undef FA_F64
+#define FLOATS_ONLY
+#define TEXT "kernels/optim.k.h"
+#include "support/text.h"
 
 enum { PARAMETERS = 4, MOST = 40000, TABLES = 5 };
 static const int64_t sizes[PARAMETERS] = {3, MOST, 1024, 777};
