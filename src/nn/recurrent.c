@@ -1,4 +1,5 @@
 /* The modules LSTM, GRU, RNN and their cells: parameters by torch's names and draws, and calls with all results. */
+#include "../autograd/generated.h"
 #include "module.h"
 #include "../ops/random.h"
 #include "../ops/recurrent.h"
@@ -81,12 +82,8 @@ static const fa_module_type types[] = {
 static fa_module *make_network(fai_rnn_mode mode, int64_t input, int64_t hidden, const fa_nn_rnn_options *options) {
     const fa_nn_rnn_options defaults = {.struct_size = sizeof defaults, FA_NN_RNN_DEFAULTS}, *o = options ? options : &defaults;
     const fa_module_type *type = &types[mode];
+    if (!fai_options_ok(type->name, o->struct_size, sizeof *o)) return NULL;
     layer a = {mode, input, hidden, o->num_layers, o->proj_size, o->bias, o->batch_first, o->bidirectional, false, o->dropout};
-    if (o->struct_size != sizeof *o)
-        return fai_fail(FA_ERR_VALUE, type->name,
-                        "the options have struct_size %zu where %zu is known: use the macro, or set struct_size and build "
-                        "against this library's header",
-                        o->struct_size, sizeof *o);
     if (!is_relu(type->name, mode == FAI_RNN_TANH ? o->nonlinearity : NULL, &a.relu) || !sizes_ok(type->name, &a)) return NULL;
     if (a.relu) a.mode = FAI_RNN_RELU;
     fa_module *m = fai_module_make(type, sizeof a);
@@ -260,13 +257,9 @@ static const fa_module_type cell_types[] = {
 static fa_module *make_cell(fai_rnn_mode mode, int64_t input, int64_t hidden, const fa_nn_rnn_cell_options *options) {
     const fa_nn_rnn_cell_options defaults = {.struct_size = sizeof defaults, .bias = true}, *o = options ? options : &defaults;
     const fa_module_type *type = &cell_types[mode];
+    if (!fai_options_ok(type->name, o->struct_size, sizeof *o)) return NULL;
     layer a = {.mode = mode, .input = input, .hidden = hidden, .layers = 1, .bias = o->bias};
     const int64_t rows = fai_rnn_gates(mode) * hidden;
-    if (o->struct_size != sizeof *o)
-        return fai_fail(FA_ERR_VALUE, type->name,
-                        "the options have struct_size %zu where %zu is known: use the macro, or set struct_size and build "
-                        "against this library's header",
-                        o->struct_size, sizeof *o);
     if (!is_relu(type->name, mode == FAI_RNN_TANH ? o->nonlinearity : NULL, &a.relu) || !sizes_ok(type->name, &a)) return NULL;
     if (a.relu) a.mode = FAI_RNN_RELU;
     fa_module *m = fai_module_make(type, sizeof a);

@@ -7,6 +7,7 @@
  *
  * Optimizers go by a key, their address, since Python's optimizers of any make can be stepped through it too. */
 #include "optim.h"
+#include "../autograd/generated.h"
 #include <math.h>
 #include <string.h>
 
@@ -140,9 +141,7 @@ static bool values_ok(double growth, double backoff) {
 }
 
 fa_grad_scaler *fa_grad_scaler_with(const fa_grad_scaler_options *o) {
-    if (!o || o->struct_size != sizeof *o)
-        return fai_fail(FA_ERR_VALUE, "grad_scaler", "the options have struct_size %zu where %zu is known: use the macro, or set struct_size", o ? o->struct_size : 0,
-                        sizeof *o);
+    if (!fai_options_ok("grad_scaler", o ? o->struct_size : 0, sizeof *o)) return NULL;
     if (o->enabled && !values_ok(o->growth_factor, o->backoff_factor)) return NULL;
     fa_grad_scaler *s = fai_calloc(FAI_TAG_OBJECT, sizeof *s);
     if (!s) return fai_fail_memory("grad_scaler", sizeof *s);
