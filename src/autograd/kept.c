@@ -16,13 +16,15 @@ static struct { pthread_mutex_t lock; fai_node *newest; } live = {.lock = PTHREA
 /* The first dimension of what a layer with parameters gets. */
 static void note_rows(const fai_node *node)
 {
-    bool leaf = false;
-    int64_t rows = 0;
+    const fai_node *leaf = NULL;
+    const fai_meta *batch = NULL;
     for (int i = 0; i < node->ninputs; i++) {
-        if (node->edges[i].node && node->edges[i].node->op == &fai_accumulate_op) leaf = true;
-        else if (!rows && node->metas[i].ndim >= 2) rows = node->metas[i].size[0];
+        if (node->edges[i].node && node->edges[i].node->op == &fai_accumulate_op) leaf = node->edges[i].node;
+        else if (!batch && node->metas[i].ndim >= 2) batch = &node->metas[i];
     }
-    if (leaf && rows) fai_memory_rows(node->result.device, rows);
+    if (!leaf || !batch) return;
+    const uint64_t what = fai_hash(batch->size + 1, (size_t)(batch->ndim - 1) * sizeof *batch->size, (uintptr_t)leaf ^ batch->dtype);
+    fai_memory_rows(node->result.device, batch->size[0], what);
 }
 
 void fai_graph_list(fai_node *node, const fa_tensor *result)

@@ -61,8 +61,8 @@ void fai_site_text(uint32_t site, char *out, size_t n);   /* " at train.py:12"; 
 uint32_t fai_buffer_site(const fai_buffer *b);            /* where its memory was asked for; 0 on the CPU */
 
 /* steps.c: a training step has come to its end; the one that runs has so many rows (the first call of a step counts). */
-void fai_memory_step(void);
-void fai_memory_rows(fa_device device, int64_t rows);
+void fai_memory_step(const void *optimizer);
+void fai_memory_rows(fa_device device, int64_t rows, uint64_t what); /* what: a number of the model and of a row's sizes */
 bool fai_memory_wants_rows(fa_device device); /* none are known yet */
 
 /* Resolves "cuda" to the current index, checks that it is there (torch's sentences, then how to get a simulated one), opens the

@@ -80,10 +80,13 @@ typedef struct fai_stream {
 static inline uint64_t fai_place_base(const fai_stream *s) { return (uint64_t)s->id << FAI_PLACE_BITS; }
 
 /* ---- steps.c: what training steps needed ---- */
+typedef struct fai_step_sort { uint64_t what; const void *optimizer; } fai_step_sort; /* steps of one kind can be compared */
 typedef struct fai_step_seen { int64_t rows; uint64_t peak, begin; } fai_step_seen; /* live at most; when it began */
 typedef struct fai_steps {
     int64_t rows, rows_before;           /* of the step that runs, 0: not known yet; of the one before */
+    fai_step_sort kind, kind_before;     /* optimizer: of the step before; of that before it */
     uint64_t peak, begin, count;
+    fai_step_sort seen_kind;             /* of both that were seen */
     fai_step_seen seen[2];               /* the two largest that ran through; rows 0: none */
 } fai_steps;
 

@@ -437,7 +437,10 @@ void fai_module_rows(fa_module *m, const fa_tensor *x)
 {
     bool learns = false;
     fai_walk(m, is_parameter, &learns);
-    if (learns) fai_memory_rows(x->device, x->size[0]);
+    if (!learns) return;
+    uint64_t what = fai_hash(&m->serial, sizeof m->serial, x->dtype);
+    what = fai_hash(x->size + 1, (size_t)(x->ndim - 1) * sizeof *x->size, what);
+    fai_memory_rows(x->device, x->size[0], what);
 }
 
 fa_tensor *fa_call_with(fa_module *m, fa_tensor *const *inputs, int ninputs)

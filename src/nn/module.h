@@ -58,6 +58,7 @@ struct fa_module {
     size_t data_bytes;
     bool listed;         /* witness.c */
     void *maker;         /* the thread that made it */
+    uint64_t serial;     /* no other module has it, whatever its address */
     fa_module *older, *newer;
     uint64_t evaluated_at; /* fai_backwards when it was put into evaluation mode */
     void *host;          /* Python's: hooks and the like */

@@ -7,7 +7,7 @@
 
 enum { DEEPEST = 48, LEAST_PART = 20, MANY = 8 };
 
-static struct { pthread_mutex_t lock; fa_module *newest; size_t count; } live = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct { pthread_mutex_t lock; fa_module *newest; size_t count; uint64_t made; } live = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void fai_module_list(fa_module *m)
 {
@@ -15,6 +15,7 @@ void fai_module_list(fa_module *m)
     pthread_mutex_lock(&live.lock);
     m->listed = true;
     m->maker = &fai_tls;
+    m->serial = ++live.made;
     m->newer = NULL;
     m->older = live.newest;
     if (live.newest) live.newest->newer = m;

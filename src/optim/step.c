@@ -278,6 +278,6 @@ bool fa_step(fa_optimizer *o) {
     for (int k = 0; k < o->ngroups; k++)
         if (!run_group(o, k)) return false;
     o->steps++;
-    fai_memory_step();
+    fai_memory_step(o);
     return true;
 }

@@ -395,6 +395,41 @@ class Report(unittest.TestCase):
             assert "fits" not in text, text
             """)
 
+    def test_a_smaller_batch_of_the_same_model(self):
+        """What other models, other optimizers, rows of another size or a step that failed needed says nothing of this one's steps."""
+        self.report(self.STEPS + """
+            def steps(net, opt, *batches, width=64):
+                for rows in batches:
+                    data = torch.ones(rows, 20, width, device="cuda")
+                    loss = net(data).pow(2).mean()
+                    opt.zero_grad()
+                    loss.backward()
+                    opt.step()
+            def made(*layers):
+                net = nn.Sequential(*layers).to("cuda")
+                return net, torch.optim.SGD(net.parameters(), lr=0.1)
+            large, small = made(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 64)), made(nn.Linear(64, 64))
+            steps(*small, 8, 8, 8, 16, 16, 16)
+            assert re.search(BATCH, report(lambda: steps(*small, 6000)))
+            other = report(lambda: steps(*large, 600))              # another model
+            steps(*small, 8, 8, 16, 16)
+            adam = torch.optim.Adam(small[0].parameters())
+            steps(small[0], adam, 8)
+            one = report(lambda: steps(small[0], adam, 6000))       # another optimizer
+            free, second = made(nn.ReLU(), nn.Linear(64, 64)), torch.optim.Adam(small[0].parameters())
+            steps(*free, 8, 8, 16, 16)
+            free[0][1] = nn.Linear(128, 64).to("cuda")
+            wide = report(lambda: steps(free[0], free[1], 6000, width=128)) # larger rows
+            assert not any("A batch of" in text for text in (other, one, wide)), (other, one, wide)
+            steps(*large, 8, 8, 8, 16, 16, 16)
+            for rows in 9000, 8000, 7000: # tried again, each speaks of its own rows
+                text = report(lambda: steps(*large, rows))
+                assert text.count(f"A batch of {rows} rows needs") == 1, text
+            steps(*large, 32)             # its peak is that of the failed tries: not remembered
+            again = report(lambda: steps(*large, 7000))
+            assert re.search(BATCH, again).groups() == re.search(BATCH, text).groups(), (again, text)
+            """)
+
     def test_memory_comes_back(self):
         self.report("""
             import gc
