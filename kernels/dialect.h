@@ -12,7 +12,7 @@
  *
  * On a GPU ITEMS is nothing and BARRIER a barrier; in C ITEMS is a loop over the work-group and BARRIER nothing. So: no return,
  * break or continue that leaves an ITEMS block; what is declared outside ITEMS is the same for the whole group; group sizes
- * are constants. Items of one block don't see each other's writes: the C build runs 8 or 16 at once in one vector, where nothing
+ * are constants. A kernel with a table among its operands is a TABLES_KERNEL. Items of one block don't see each other's writes: the C build runs 8 or 16 at once in one vector, where nothing
  * in the block hinders it: branches that are values (?:), side by side in memory, inner loops of constant length over
  * scalars. GRID's vectors are parts of its rows. ITEMS(n) { if (item < n) ... } spares the C build the items that would do
  * nothing. `item` is the item's number, GROUP the group's (0 .. P.groups-1), ARG(type, k) the k-th pointer (k a plain digit).
@@ -91,6 +91,23 @@ typedef struct fa_block { fa_plan plan; fa_i64 offset[8]; } fa_block;
 #define KERNEL_(name, W) __kernel __attribute__((reqd_work_group_size(W, 1, 1))) void name(FA_BLOCK_ARGUMENT, __global char *fa_p0, \
     __global char *fa_p1, __global char *fa_p2, __global char *fa_p3, __global char *fa_p4, __global char *fa_p5, __global char *fa_p6, __global char *fa_p7)
 #define KERNEL(name, W) KERNEL_(name, W)
+#ifdef FA_OBJECTS
+#define FA_TABLES_KERNEL_(name, W) __kernel __attribute__((reqd_work_group_size(W, 1, 1))) void name(FA_BLOCK_ARGUMENT, __global char *fa_p0, \
+    __global char *fa_p1, __global char *fa_p2, __global char *fa_p3, __global char *fa_p4, __global char *fa_p5, __global char *fa_p6, __global char *fa_p7, \
+    __global char *fa_q0, __global char *fa_q1, __global char *fa_q2, __global char *fa_q3, __global char *fa_q4, __global char *fa_q5, __global char *fa_q6, __global char *fa_q7)
+#define TABLES_KERNEL(name, W) FA_TABLES_KERNEL_(name, W)
+/* The pointer for an address of a table's entry: its object and the offset in it. */
+#define FA_OBJECT(k) ((int)plan->n[FA_PLAN_OBJECTS_AT + k] == object)
+static inline __global char *fa_behind(PLAN_SPACE const fa_plan *plan, fa_i64 address, __global char *q0, __global char *q1, __global char *q2,
+                                       __global char *q3, __global char *q4, __global char *q5, __global char *q6, __global char *q7) {
+    const int object = (int)(address >> FA_OBJECT_SHIFT);
+    __global char *begin = FA_OBJECT(0) ? q0 : FA_OBJECT(1) ? q1 : FA_OBJECT(2) ? q2 : FA_OBJECT(3) ? q3 : FA_OBJECT(4) ? q4 : FA_OBJECT(5) ? q5 : FA_OBJECT(6) ? q6 : q7;
+    return begin + (address & (((fa_i64)1 << FA_OBJECT_SHIFT) - 1));
+}
+#define FA_BEHIND(address) fa_behind(&P, address, fa_q0, fa_q1, fa_q2, fa_q3, fa_q4, fa_q5, fa_q6, fa_q7)
+#else /* nobody launches a kernel with a table */
+#define FA_BEHIND(address) 0
+#endif
 #define ARG(type, k) ((__global type *)(fa_p##k + FA_OFFSET(k)))
 #define GROUP ((fa_i64)get_group_id(0))
 #define item ((int)get_local_id(0))
@@ -261,10 +278,12 @@ FN void fa_store_i64(GLOBAL char *p, int dtype, fa_i64 i, fa_i64 v) { FA_STORE_B
 #define STORE_ARG(k, i, v) STORE(ARG(char, k), P.view[k].dtype, (i), (v))
 /* Operand k is a table (FA_VIEW_TABLE of fa_plan.h): how many entries, the i-th entry's pointer and bytes. */
 #define TABLE_COUNT(k) (P.view[k].size[0])
-#ifdef FA_IS_OPENCL /* has no addresses in memory: nobody launches a kernel with a table there */
-#define TABLE(type, k, i) ((GLOBAL type *)0)
-#else
-#define TABLE(type, k, i) ((GLOBAL type *)(ARG(const fa_table_entry, k)[i].address))
+#ifndef FA_BEHIND
+#define FA_BEHIND(address) (address)
+#endif
+#define TABLE(type, k, i) ((GLOBAL type *)FA_BEHIND(ARG(const fa_table_entry, k)[i].address))
+#ifndef TABLES_KERNEL
+#define TABLES_KERNEL(name, W) KERNEL(name, W)
 #endif
 #define TABLE_BYTES(k, i) (ARG(const fa_table_entry, k)[i].bytes)
 /* Before each instance of a family the build writes: #define FA_SUFFIX _f32, #define REAL float, #define FA_F32 1 (or _f64,

@@ -3,7 +3,7 @@
  *   row      FAI_UPDATE_<name> of kernels_gen.h
  *   view[0]  parameters, view[1] gradients, view[2] ... the row's states: tables (FA_VIEW_TABLE) with one entry a
  *            parameter, whose elements lie side by side, are all of the view's dtype, and are as many in each table. Or single
- *            tensors of n[1] elements, where a device can't follow addresses in memory (OpenCL)
+ *            tensors of n[1] elements, where a device can't follow addresses in memory, or (OpenCL) there is one parameter
  *   nviews   2 and the number of states
  *   f[]      the row's numbers; of a launch that a graph repeats they lie in memory, in the kernel's type: view[7] is a tensor then
  *   view[6]  there in a graph with a gradient scaler: one bool, whether the step is made at all
@@ -23,7 +23,7 @@
 #define OPTIM_LOAD(k, from) (k < P.nviews ? LOAD(from, P.view[k].dtype, i) : (REAL)0)
 #define OPTIM_STORE(k, to, value) if (k < P.nviews) STORE(to, P.view[k].dtype, i, value)
 
-KERNEL(N(update), 256) {
+TABLES_KERNEL(N(update), 256) {
     const int dtype = P.view[0].dtype;
     const fa_i64 parameter = GROUP / P.n[0];
     const fa_i64 elements = P.view[6].kind == FA_VIEW_TENSOR && !ARG(const fa_u8, 6)[0] ? 0

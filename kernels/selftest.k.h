@@ -31,7 +31,7 @@ KERNEL(selftest_sum, 64) {
 }
 
 /* Group g adds f[0] to every float of the g-th entry of the table. Views: the table. */
-KERNEL(selftest_table, 64) {
+TABLES_KERNEL(selftest_table, 64) {
     ITEMS(64) {
         for (fa_i64 i = item; i < TABLE_BYTES(0, GROUP) / 4; i += 64) TABLE(float, 0, GROUP)[i] += (float)P.f[0];
     }

@@ -33,7 +33,7 @@ static void what_it_is(void **state) {
     assert_true(fa_device_get_properties(fa_device_parse("opencl:0"), &p));
     assert_true(p.has_float64 && !p.simulated && p.total_memory > 0 && p.name[0]);
     assert_true(strstr(p.driver, "OpenCL") != NULL);
-    assert_false(fai_device_has_tables(fa_device_parse("opencl:0")));
+    assert_int_equal(fai_device_objects(fa_device_parse("opencl:0")), FA_PLAN_OBJECTS);
 }
 
 static void memory_and_copies(void **state) {

@@ -107,6 +107,10 @@ typedef struct fa_backend {
      * wait for the other device's, and that one for it (stream_wait_event). FA_BACKEND_DECLINED where these two can't reach each other; asked with 0 bytes,
      * it answers only this. */
     int (*copy_between)(int device, fa_stream_handle stream, fa_address from, int to_device, fa_address to, size_t bytes);
+
+    /* The dialect "opencl" only. True: texts are built with -DFA_OBJECTS, and kernels that take tables (FA_VIEW_TABLE) get the memory
+     * objects that the plan lists as arguments behind the eight. False: no launch has a table. */
+    bool objects;
 } fa_backend;
 
 enum { FA_BACKEND_DECLINED = 1, FA_BACKEND_NO_MEMORY = -2, FA_BACKEND_FAILED = -1, FA_BACKEND_LOST = -3 };

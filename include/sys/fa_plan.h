@@ -28,10 +28,13 @@ enum { FA_VIEW_NONE = 0, FA_VIEW_TENSOR = 1, FA_VIEW_SCALAR = 2, FA_VIEW_TABLE =
 
 /* An operand of kind FA_VIEW_TABLE is a list of operands: device memory with size[0] of these entries, so [low, high) is
  * [0, 16 * size[0]). The kernel may touch [address, address + bytes) of each; address 0 is none. TABLE(type, k, i) of dialect.h
- * is the i-th pointer. (The simulator gives the kernel a translated copy, so a kernel can't write to a table.) */
+ * is the i-th pointer. (The simulator gives the kernel a translated copy, so a kernel can't write to a table.) Where kernels see
+ * memory only through objects (OpenCL), the plan lists those that its tables lead to, at most eight: n[16 ..] has the bits of their
+ * addresses from 40 on, 0: none. */
 typedef struct fa_table_entry {
     fa_i64 address, bytes;
 } fa_table_entry;
+enum { FA_PLAN_OBJECTS = 8, FA_PLAN_OBJECTS_AT = FA_PLAN_INTS - FA_PLAN_OBJECTS, FA_OBJECT_SHIFT = 40 };
 
 typedef struct fa_plan {
     fa_i64 groups;                /* work-groups launched; each kernel says what one does */

@@ -96,8 +96,9 @@ bool fai_stream_join(fa_device device, int from, const char *op); /* the current
  * then remembered and not tried again. For FACULA_FALLBACK. */
 bool fai_device_lacks(fa_device device, int kernel);
 bool fai_device_launch(fa_device device, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const int64_t offsets[8], const char *op);
-/* Whether kernels of the device may follow addresses that lie in memory (FA_VIEW_TABLE): all but OpenCL's. */
-bool fai_device_has_tables(fa_device device);
+/* How many memory objects the tables (FA_VIEW_TABLE) of one launch may lead to there: any number, INT_MAX, where kernels follow
+ * addresses; FA_PLAN_OBJECTS in OpenCL, where the plan lists them (address >> FA_OBJECT_SHIFT); 0: the device has no tables. */
+int fai_device_objects(fa_device device);
 bool fai_device_has_library(fa_device device, int kernel); /* a library may do this kernel's work (library.c) */
 
 /* ---- graphs, for rooms above (capture.c). Everything about a device here means the thread's current stream there. ---- */

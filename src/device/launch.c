@@ -2,6 +2,7 @@
  * wanted there; from then on a launch finds its kernel's handle in a table. */
 #include "inside.h"
 #include <kernels_gen.h>
+#include <limits.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -157,9 +158,9 @@ static bool has_float64(fai_dev *dev, int kernel, const fa_plan *plan, const cha
                     fa_device_text(dev->name));
 }
 
-bool fai_device_has_tables(fa_device device) {
+int fai_device_objects(fa_device device) {
     const fai_dev *dev = fai_dev_find(device);
-    return !dev || strcmp(dev->backend->dialect, "opencl") != 0;
+    return !dev || strcmp(dev->backend->dialect, "opencl") != 0 ? INT_MAX : dev->backend->objects ? FA_PLAN_OBJECTS : 0;
 }
 
 /* Nothing has run: what it would have written is as it was. */

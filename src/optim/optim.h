@@ -54,6 +54,8 @@ typedef struct fai_batch {
     fa_tensor *table[FAI_RULE_TABLES]; /* the same, where the kernel finds them */
     bool changed;                      /* since the tables were uploaded */
     int64_t most;                      /* elements of the largest parameter */
+    int nobjects;                      /* where tables may lead to a few memory objects only: these */
+    int64_t object[FA_PLAN_OBJECTS];
 } fai_batch;
 
 typedef struct fai_group {

@@ -1,5 +1,5 @@
-/* A step: one launch for each batch of parameters with the same dtype, device and age, however many they are; one for each parameter
- * on devices whose kernels can't follow addresses in memory (OpenCL).
+/* A step: one launch for each batch of parameters with the same dtype, device and age, however many they are. In OpenCL, whose kernels
+ * can't follow addresses in memory, those of a batch lie in at most eight memory objects, of which each has many small parameters.
  *
  * First all that may fail is done for all groups: states are made, tables of addresses filled and uploaded. Then the kernels run,
  * so that an error leaves parameters as they were. Batches and their tables are kept: a step like the one before it allocates
@@ -59,13 +59,35 @@ static fai_batch *new_batch(fai_group *g) {
     return g->batches[g->nbatches++] = b;
 }
 
-/* The batch of this step for p, begun if p is its first member. */
-static fai_batch *batch_for(fai_group *g, const fai_trained *t, int64_t age, int ahead) {
+enum { CHUNK = 1024, MOST_GROUPS = 512, SMALL = 16 * CHUNK };
+
+/* Whether tables of b may lead to these tensors too; then they do. A large parameter goes alone: what finds its memory in a table
+ * costs more than a launch then. */
+static bool take_objects(fai_batch *b, fa_tensor *const *of, int n) {
+    if (fai_device_objects(b->device) != FA_PLAN_OBJECTS) return true;
+    if (b->count && (b->most > SMALL || of[0]->numel > SMALL)) return false;
+    int64_t object[FA_PLAN_OBJECTS];
+    int count = b->nobjects;
+    memcpy(object, b->object, sizeof object);
+    for (int k = 0; k < n; k++) {
+        const int64_t here = (int64_t)(of[k]->buffer->address >> FA_OBJECT_SHIFT);
+        int i = 0;
+        while (i < count && object[i] != here) i++;
+        if (i == FA_PLAN_OBJECTS) return false;
+        if (i == count) object[count++] = here;
+    }
+    memcpy(b->object, object, sizeof object);
+    b->nobjects = count;
+    return true;
+}
+
+/* The batch of this step for t with its n operands, begun if t is its first member. */
+static fai_batch *batch_for(fai_group *g, const fai_trained *t, int64_t age, int ahead, fa_tensor *const *of, int n) {
     const fa_tensor *p = t->p;
     for (int i = 0; i < g->used; i++) {
         fai_batch *b = g->batches[i];
         if (b->age == age && b->ahead == ahead && b->dtype == (fa_dtype)p->dtype && fa_device_equal(b->device, p->device) &&
-            memcmp(b->kept, t->kept, sizeof b->kept) == 0)
+            memcmp(b->kept, t->kept, sizeof b->kept) == 0 && take_objects(b, of, n))
             return b;
     }
     fai_batch *b = g->used < g->nbatches ? g->batches[g->used] : new_batch(g);
@@ -77,9 +99,16 @@ static fai_batch *batch_for(fai_group *g, const fai_trained *t, int64_t age, int
     }
     b->dtype = (fa_dtype)p->dtype, b->age = age, b->ahead = ahead;
     memcpy(b->kept, t->kept, sizeof b->kept);
-    b->count = 0, b->most = 0;
+    b->count = 0, b->most = 0, b->nobjects = 0;
+    take_objects(b, of, n); /* one parameter has no more than a launch may */
     g->used++;
     return b;
+}
+
+/* A table for one parameter would cost a copy, and spare nothing where tables are no shortcut. */
+static bool uses_tables(const fai_batch *b) {
+    const int objects = fai_device_objects(b->device);
+    return objects > FA_PLAN_OBJECTS || (objects && b->count > 1);
 }
 
 static void set_entry(fai_batch *b, int room, int table, const fa_tensor *t) {
@@ -130,27 +159,23 @@ static bool prepare(const fai_rule *rule, fai_group *g, int row, const int *slot
     if (rule->begin && t->steps == 0) rule->begin(g->option, t->kept);
     const uint64_t graph = fai_graph_number(t->p->device);
     const int ahead = graph && graph == t->graph ? t->in_graph : 0;
-    fai_batch *b = batch_for(g, t, nstate == 0 ? 0 : rule->ages ? t->steps : t->steps > 0, ahead);
-    fa_tensor *work = fai_contiguous("step", t->p);
-    grad = b && work ? fai_contiguous("step", grad) : NULL;
-    if (!grad) return false;
-    t->work = work == t->p ? NULL : work;
-    t->grad = grad;
-    set_entry(b, g->n, 0, work);
-    set_entry(b, g->n, 1, grad);
-    for (int k = 0; k < nstate; k++) set_entry(b, g->n, 2 + k, t->state[slot[k]]);
-    if (FAI_UNLIKELY(fai_capturing(b->device))) {
-        if (!fai_captured_hold(b, work, true) || !fai_captured_hold(b, grad, false)) return false;
-        for (int k = 0; k < nstate; k++)
-            if (!fai_captured_hold(b, t->state[slot[k]], true)) return false;
-    }
+    fa_tensor *of[FAI_RULE_TABLES] = {fai_contiguous("step", t->p)};
+    if (!of[0] || !(of[1] = fai_contiguous("step", grad))) return false;
+    for (int k = 0; k < nstate; k++) of[2 + k] = t->state[slot[k]];
+    fai_batch *b = batch_for(g, t, nstate == 0 ? 0 : rule->ages ? t->steps : t->steps > 0, ahead, of, 2 + nstate);
+    if (!b) return false;
+    t->work = of[0] == t->p ? NULL : of[0];
+    t->grad = of[1];
+    for (int k = 0; k < 2 + nstate; k++) set_entry(b, g->n, k, of[k]);
+    for (int k = 0; FAI_UNLIKELY(fai_capturing(b->device)) && k < 2 + nstate; k++)
+        if (!fai_captured_hold(b, of[k], k != 1)) return false;
     if (t->p->numel > b->most) b->most = t->p->numel;
     b->member[b->count++] = i;
     return true;
 }
 
 static bool upload(fai_batch *b, int room) {
-    if (!b->changed || !fai_device_has_tables(b->device)) return true;
+    if (!b->changed || !uses_tables(b)) return true;
     const fa_tensor *first = b->table[0];
     FAI_CAPTURE_PAUSE(b->device);
     if (!fai_on_cpu(first) &&
@@ -173,8 +198,6 @@ static bool prepare_group(const fai_rule *rule, fai_group *g) {
 }
 
 /* ---- launches: the plan is described in kernels/optim.k.h ---- */
-
-enum { CHUNK = 1024, MOST_GROUPS = 512 };
 
 /* numbers: what a captured step finds its numbers in; NULL: they are in the plan. */
 static void begin_plan(const fai_rule *rule, const fai_group *g, int row, fai_batch *b, int64_t elements, fa_tensor *numbers, fa_tensor *guard,
@@ -204,6 +227,7 @@ static bool launch(const fai_rule *rule, const fai_group *g, int row, fai_batch 
         plan.view[k].size[0] = b->count;
         plan.view[k].high = b->count * (int64_t)sizeof(fa_table_entry);
     }
+    for (int k = 0; k < b->nobjects; k++) plan.n[FA_PLAN_OBJECTS_AT + k] = b->object[k];
     plan.groups = plan.n[0] * b->count;
     return fai_run(FAI_K_update_f32 + fai_compute((int)b->dtype), &plan, operand, 8, "step");
 }
@@ -232,7 +256,7 @@ static bool launch_batch(fa_optimizer *o, int group, int row, fai_batch *b) {
     const bool captured = fai_capturing(b->device);
     fa_tensor *numbers = captured ? fai_captured_numbers(o, group, row, b) : NULL;
     if (captured && !numbers) return false;
-    if (fai_device_has_tables(b->device)) return launch(o->rule, g, row, b, numbers, o->guard);
+    if (uses_tables(b)) return launch(o->rule, g, row, b, numbers, o->guard);
     for (int m = 0; m < b->count; m++)
         if (!launch_one(o->rule, g, row, b, &g->trained[b->member[m]], numbers, o->guard)) return false;
     return true;

@@ -111,7 +111,7 @@ static void describe(fai_opencl_device *d, cl_device_id id) {
     d->is_pocl = strstr(version, "PoCL") != NULL;
     d->is_cpu = type & CL_DEVICE_TYPE_CPU;
     d->has_float64 = number(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0 && !(as_if && !strcmp(as_if, "off"));
-    d->by_value = plan ? !strcmp(plan, "value") : number(id, CL_DEVICE_MAX_PARAMETER_SIZE) >= sizeof(fai_opencl_block) + 8 * sizeof(cl_mem);
+    d->by_value = plan ? !strcmp(plan, "value") : number(id, CL_DEVICE_MAX_PARAMETER_SIZE) >= sizeof(fai_opencl_block) + (8 + FA_PLAN_OBJECTS) * sizeof(cl_mem);
     d->total = number(id, CL_DEVICE_GLOBAL_MEM_SIZE);
     d->most = number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     d->exact = (single & CL_FP_DENORM) && (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT);

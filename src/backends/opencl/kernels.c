@@ -76,7 +76,7 @@ int fai_opencl_build(int device, const char *name, const char *text, const char 
     int bad = fai_opencl_enter(device);
     if (bad) return bad;
     const fai_opencl_device *d = &fai_opencl_devices[device];
-    snprintf(all, sizeof all, "-cl-std=CL1.2%s%s%s%s %s", d->exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+    snprintf(all, sizeof all, "-cl-std=CL1.2 -DFA_OBJECTS%s%s%s%s %s", d->exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
              d->by_value ? " -DFA_PLAN_BY_VALUE" : "", d->has_float64 ? "" : " -DFA_NO_F64 -cl-single-precision-constant",
              d->is_cpu ? " -DFA_NOT_UNROLLED" : "", options ? options : "");
     const fai_cache_key key = key_of(d, text, all);
@@ -99,10 +99,20 @@ int fai_opencl_unload(int device, fa_program_handle program) {
     return code == CL_SUCCESS ? 0 : fai_opencl_failed(device, code, "unloading a program of device %d", device);
 }
 
+/* The objects that tables lead to; NULL: none. */
+static cl_int set_objects(cl_kernel kernel, const cl_mem *object) {
+    cl_int code = CL_SUCCESS;
+    for (cl_uint i = 0; code == CL_SUCCESS && i < FA_PLAN_OBJECTS; i++)
+        code = fai_opencl.kernel_argument(kernel, 9 + i, sizeof(cl_mem), object && object[i] ? &object[i] : NULL);
+    return code;
+}
+
 int fai_opencl_find(int device, fa_program_handle program, const char *kernel, fa_kernel_handle *out) {
     cl_int code = CL_SUCCESS;
-    *out = (fa_kernel_handle)(void *)fai_opencl.kernel_create((cl_program)(void *)program, kernel, &code);
-    return *out ? 0 : fai_opencl_failed(device, code, "looking for the kernel '%s'", kernel);
+    cl_kernel made = fai_opencl.kernel_create((cl_program)(void *)program, kernel, &code);
+    if (made) (void)set_objects(made, NULL); /* those that take none refuse them */
+    *out = (fa_kernel_handle)(void *)made;
+    return made ? 0 : fai_opencl_failed(device, code, "looking for the kernel '%s'", kernel);
 }
 
 /* ---- launch ---- */
@@ -137,6 +147,22 @@ static cl_int give_plan(const fai_opencl_device *d, fai_opencl_queue *q, cl_kern
     return code == CL_SUCCESS ? fai_opencl.kernel_argument(kernel, 0, sizeof q->plan, &q->plan) : code;
 }
 
+static bool has_table(const fa_plan *plan) {
+    for (int i = 0; i < FA_PLAN_VIEWS; i++)
+        if (plan->view[i].kind == FA_VIEW_TABLE) return true;
+    return false;
+}
+
+static int find_objects(int device, const fa_plan *plan, cl_mem object[FA_PLAN_OBJECTS]) {
+    for (int i = 0; i < FA_PLAN_OBJECTS; i++) {
+        const fa_address address = (fa_address)plan->n[FA_PLAN_OBJECTS_AT + i] << FAI_OPENCL_SHIFT;
+        size_t offset;
+        if (address && !fai_opencl_find_memory(&fai_opencl_devices[device], address, &object[i], &offset))
+            return fai_opencl_refused("OpenCL error: a table of a kernel leads to no memory of device %d", device);
+    }
+    return 0;
+}
+
 static int launch_locked(int device, fai_opencl_queue *q, cl_kernel kernel, uint64_t groups, int group_size, const fa_plan *plan,
                          const fa_address pointers[8]) {
     const fai_opencl_device *d = &fai_opencl_devices[device];
@@ -145,10 +171,16 @@ static int launch_locked(int device, fai_opencl_queue *q, cl_kernel kernel, uint
     for (int i = 0; i < 8; i++)
         if (pointers[i] >> FAI_OPENCL_SHIFT && !fai_opencl_find_memory(d, pointers[i], &object[i], &offset[i]))
             return fai_opencl_refused("OpenCL error: operand %d of a kernel has no memory on device %d", i, device);
+    const bool table = has_table(plan);
+    cl_mem behind[FA_PLAN_OBJECTS] = {NULL};
+    int bad = table ? find_objects(device, plan, behind) : 0;
+    if (bad) return bad;
     cl_int code = give_plan(d, q, kernel, plan, offset);
     for (cl_uint i = 0; code == CL_SUCCESS && i < 8; i++)
         code = fai_opencl.kernel_argument(kernel, i + 1, sizeof(cl_mem), object[i] ? &object[i] : NULL);
+    if (code == CL_SUCCESS && table) code = set_objects(kernel, behind);
     if (code == CL_SUCCESS) code = fai_opencl.launch(q->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+    if (table) (void)set_objects(kernel, NULL); /* a later launch without tables must not name memory that is gone */
     return code == CL_SUCCESS ? 0 : fai_opencl_failed(device, code, "launching a kernel on device %d", device);
 }
 

@@ -2,8 +2,7 @@
  *
  * OpenCL 1.2 has no addresses that hold on a device and on the host alike. The contract's are made here: the number of a memory
  * object above bit 40, an offset below. So an address and an offset may be added as usual, an object is found without a search, and a
- * kernel gets the object and the offset. Nothing of this can be followed by a kernel that reads an address in memory: what stands
- * above knows (fai_device_has_tables) and does not send tables. */
+ * kernel gets the object and the offset. A kernel that reads an address in memory gets the objects that the plan lists besides. */
 #include "opencl.h"
 #include <string.h>
 
@@ -169,6 +168,7 @@ const fa_backend *fai_backend_opencl(void) {
         .unload = fai_opencl_unload,
         .find = fai_opencl_find,
         .launch = fai_opencl_launch,
+        .objects = true,
     };
     return &backend;
 }

@@ -84,7 +84,7 @@ int fai_opencl_launch(int device, fa_stream_handle stream, fa_kernel_handle kern
                       size_t plan_bytes, const fa_address pointers[8]);
 
 /* ---- opencl.c ---- */
-enum { FAI_OPENCL_SHIFT = 40 };
+enum { FAI_OPENCL_SHIFT = FA_OBJECT_SHIFT };
 /* With the device's lock held: the object that an address lies in and the offset there; false if there is none. */
 bool fai_opencl_find_memory(const fai_opencl_device *d, fa_address address, cl_mem *object, size_t *offset);
 
