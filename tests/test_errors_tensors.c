@@ -2,6 +2,7 @@
 /* test-env: - */
 /* test-env: FACULA_SIM=cuda:2 */
 /* test-env-opencl: FACULA_OPENCL=cpu */
+#include "autograd/composite.h"
 #include "support/check.h"
 #include "support/refused.h"
 #include <facula.h>
@@ -111,6 +112,7 @@ static void shapes(void **state) {
     REFUSED(fa_repeat_interleave_tensor(v, whole(FA_SHAPE(2)), 0), RUNTIME,
             "repeats must have the same size as input along dim, but got repeats.size(0) = 2 and input.size(0) = 3");
     REFUSED(fa_repeat_interleave_tensor(v, ints(-1), 0), RUNTIME, "repeats can not be negative; the smallest is -1");
+    REFUSED(fai_repeat_interleave_sized(v, ints(2), 0, 1), RUNTIME, "allocated size does not match required size: output_size is 1, the repeats add up to");
     REFUSED(fa_repeat_interleave_tensor(zero, at, 0), INDEX, "Dimension specified as 0 but tensor has no dimensions");
     REFUSED(fa_diag_embed(zero, 0, 0, 1), RUNTIME, "x has 0 dimensions; it must have 1 to 7, and the result has one more");
     REFUSED(fa_diag_embed(v, INT64_MIN, 0, 1), RUNTIME, "offset=-9223372036854775808 is out of range: no matrix has such a diagonal");

@@ -271,6 +271,50 @@ static void random_numbers_go_on(void **state) {
     bits_free(&was);
 }
 
+static void seeds_are_for_replays(void **state) {
+    (void)state;
+    FA_SCOPE;
+    fa_graph *g = fa_graph_new();
+    fa_generator *own = fa_generator_new(device);
+    fa_generator_seed(own, 3);
+    fa_manual_seed(4);
+    fa_graph_begin(g, side(), 0);
+    assert_true(fa_generator_seed(own, 3)); /* the same changes nothing */
+    fa_manual_seed(4);
+    FINE();
+    assert_false(fa_generator_seed(own, 5));
+    EXPECT(FA_ERR_RUNTIME, "CUDAGeneratorImpl::set_current_seed can be called during stream capture only if new seed is the same as the original seed. It is 3, and 5 was given");
+    fa_manual_seed(6);
+    EXPECT(FA_ERR_RUNTIME, "CUDAGeneratorImpl::set_current_seed can be called during stream capture only");
+    assert_false(fai_generator_at_rest(own, "current_seed")); /* what Python's get_state asks */
+    EXPECT(FA_ERR_RUNTIME, "Cannot call CUDAGeneratorImpl::current_seed during CUDA graph capture: where a replay begins is known at the replay.");
+    fa_tensor *x = fa_randn(FA_SHAPE(100), .device = device, .generator = own); /* nothing is spoiled by that */
+    assert_true(fa_graph_end(g) && fa_graph_replay(g));
+    fa_generator_seed(own, 3);
+    SAME(x, fa_randn(FA_SHAPE(100), .device = device, .generator = own));
+    FINE();
+}
+
+/* A constant that the library computes lies in the graph, and is itself again at each replay, also where the graph has written over it. */
+static void constants_are_the_graphs_own(void **state) {
+    (void)state;
+    FA_SCOPE;
+    fa_graph *g = fa_graph_new();
+    fa_tensor *x = fa_zeros(FA_SHAPE(4), .device = device), *two = fa_full(FA_SHAPE_0D, 2.0, .device = FA_CPU), *y = fa_zeros(FA_SHAPE(4), .device = device);
+    fa_graph_begin(g, side(), 0);
+    fa_tensor *places = fa_arange(0, 4, 1, .dtype = FA_FLOAT32, .device = device);
+    fa_add_(x, places);
+    fa_add_(places, fa_ones(FA_SHAPE(4), .device = device));
+    fa_index_put_(y, (fa_tensor *const[]){fa_gt_scalar(places, 2)}, 1, two, false); /* a number of the CPU, as it is now */
+    assert_true(fa_graph_end(g));
+    FINE();
+    fa_drop(places);
+    fa_fill_(two, 5.0);
+    for (int i = 0; i < 3; i++) fa_graph_replay(g);
+    NUMBER(sum(x), 18);
+    NUMBER(sum(y), 4);
+}
+
 typedef struct training { fa_module *net; fa_optimizer *opt; fa_grad_scaler *scaler; fa_tensor *x, *y, *loss; } training;
 
 static fa_optimizer *optimizer_of(fa_module *net, int kind) {
@@ -950,6 +994,8 @@ int main(void) {
         cmocka_unit_test_teardown(graphs_may_share_a_pool, clean),
         cmocka_unit_test_teardown(pools_keep_memory_apart, clean),
         cmocka_unit_test_teardown(random_numbers_go_on, clean),
+        cmocka_unit_test_teardown(seeds_are_for_replays, clean),
+        cmocka_unit_test_teardown(constants_are_the_graphs_own, clean),
         cmocka_unit_test_teardown(a_training_step_has_the_same_bits, clean),
         cmocka_unit_test_teardown(two_steps_in_one_capture, clean),
         cmocka_unit_test_teardown(a_scaled_step_has_the_same_bits, clean),

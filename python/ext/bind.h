@@ -60,6 +60,7 @@ fa_generator *generator_of(const fapy_value *v); /* of a Generator object; NULL:
 /* Functions whose arguments mean several things: each does all of its call, from parsed values to the result. */
 fa_tensor *logdet(fa_tensor *a);                                       /* linalg.c */
 fa_tensor *eigh(fa_tensor *a, const char *part, fa_tensor **vectors); /* linalg.c */
+fa_tensor *fai_repeat_interleave_sized(fa_tensor *x, fa_tensor *repeats, int64_t dim, int64_t n); /* src/autograd/shapes.c */
 #define FAPY_DO(name) PyObject *fapy_do_##name(fapy_value *v)
 FAPY_DO(add); FAPY_DO(add_in_place); FAPY_DO(sub); FAPY_DO(sub_in_place); FAPY_DO(rsub); FAPY_DO(div); FAPY_DO(div_in_place);
 FAPY_DO(where); FAPY_DO(clamp); FAPY_DO(clamp_in_place); FAPY_DO(nan_to_num); FAPY_DO(nan_to_num_in_place); FAPY_DO(round); FAPY_DO(round_in_place);

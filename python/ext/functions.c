@@ -410,13 +410,14 @@ FAPY_DO(repeat_interleave)
 {
     const uint32_t mark = FAPY_MARK;
     fa_tensor *x = v[0].as.t;
+    const int64_t size = v[3].given ? v[3].as.i : -1;
     if (!v[1].given) /* repeat_interleave(repeats): the numbers 0, 1, ... each so often */
-        return fapy_take(fa_repeat_interleave_tensor(fa_arange_with(fa_scalar_of_int(0), fa_scalar_of_int(x->numel), fa_scalar_of_int(1), FA_TENSOR_OPTIONS(.device = x->device)), x, 0), mark);
+        return fapy_take(fai_repeat_interleave_sized(fa_arange_with(fa_scalar_of_int(0), fa_scalar_of_int(x->numel), fa_scalar_of_int(1), FA_TENSOR_OPTIONS(.device = x->device)), x, 0, size), mark);
     int64_t dim = v[2].given ? v[2].as.i : 0;
     if (!v[2].given) x = fa_flatten(x, 0, -1);
     if (!x) return fapy_take(NULL, mark);
     const fai_operand repeats = v[1].as.operand;
-    return fapy_take(repeats.tensor ? fa_repeat_interleave_tensor(x, repeats.tensor, dim) : fa_repeat_interleave(x, fa_scalar_int(repeats.scalar), dim), mark);
+    return fapy_take(repeats.tensor ? fai_repeat_interleave_sized(x, repeats.tensor, dim, size) : fa_repeat_interleave(x, fa_scalar_int(repeats.scalar), dim), mark);
 }
 
 FAPY_DO(rot90)

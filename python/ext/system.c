@@ -78,6 +78,7 @@ static PyObject *generator_get_state(PyObject *self, PyObject *unused)
     const uint32_t mark = FAPY_MARK;
     const fa_generator *g = G(self);
     const uint64_t both[] = {g->seed, g->offset};
+    if (!fai_generator_at_rest(g, "current_seed")) return fapy_raise();
     if (g->device.type != FA_DEVICE_CPU) return fapy_take(fa_from_data_with(both, FA_UINT8, FA_SHAPE(sizeof both), NULL), mark);
     mt_state s = {.seed = g->mt.seed, .left = g->mt.left, .seeded = 1, .next = g->mt.next, .normal_y = g->mt.has_normal ? g->mt.normal : 0,
                   .has_normal = g->mt.has_normal};
@@ -105,7 +106,7 @@ static PyObject *generator_set_state(PyObject *self, PyObject *state)
     if (cpu && bytes != sizeof in.mt)
         return PyErr_Format(PyExc_RuntimeError, "Expected a CPUGeneratorImplState of size %d but found the input RNG state size to be %lld", (int)sizeof in.mt, bytes);
     if (!cpu && bytes != sizeof in.both) return PyErr_Format(PyExc_RuntimeError, "RNG state is wrong size: %lld bytes, expected %d", bytes, (int)sizeof in.both);
-    if (!fa_to_data((fa_tensor *)state, &in, FA_UINT8)) return fapy_raise();
+    if (!fai_generator_at_rest(g, "set_state") || !fa_to_data((fa_tensor *)state, &in, FA_UINT8)) return fapy_raise();
     if (cpu && !mt_from(&in.mt, &mt)) return NULL;
     fai_generators_lock();
     if (cpu) g->mt = mt;
@@ -125,6 +126,7 @@ static bool has_offset(fa_generator *g)
 static PyObject *generator_get_offset(PyObject *self, PyObject *unused)
 {
     (void)unused;
+    if (!fai_generator_at_rest(G(self), "get_offset")) return fapy_raise();
     return has_offset(G(self)) ? PyLong_FromUnsignedLongLong(G(self)->offset) : NULL;
 }
 
@@ -133,6 +135,7 @@ static PyObject *generator_set_offset(PyObject *self, PyObject *offset)
     uint64_t value;
     if (!has_offset(G(self)) || !seed_from(offset, false, &value)) return NULL;
     if (value % 4) return PyErr_SetString(PyExc_RuntimeError, "offset must be a multiple of 4"), NULL;
+    if (!fai_generator_at_rest(G(self), "set_offset")) return fapy_raise();
     fai_generators_lock();
     G(self)->offset = value;
     fai_generators_unlock();
@@ -143,7 +146,7 @@ static PyObject *generator_clone_state(PyObject *self, PyObject *unused)
 {
     (void)unused;
     const uint32_t mark = FAPY_MARK;
-    fa_generator *g = G(self), *copy = fa_generator_new(g->device);
+    fa_generator *g = G(self), *copy = fai_generator_at_rest(g, "current_seed") ? fa_generator_new(g->device) : NULL;
     if (copy) {
         fai_generators_lock();
         copy->mt = g->mt, copy->seed = g->seed, copy->offset = g->offset;

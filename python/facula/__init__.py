@@ -191,7 +191,7 @@ def scalar_tensor(value, **options):
     tensor(2.)
     """
     options.setdefault("dtype", get_default_dtype())
-    return tensor(value, **options)
+    return full((), value, **options)
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):

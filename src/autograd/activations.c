@@ -158,7 +158,12 @@ fa_tensor *fai_rrelu(fa_tensor *x, double lower, double upper, bool training) {
     if (!training) return fa_leaky_relu(x, (lower + upper) / 2);
     FA_SCOPE;
     fa_tensor *slopes = NULL;
-    {
+    if (!fai_on_cpu(x)) { /* a number for each element: nobody waits to know how many are needed */
+        FA_NO_GRAD;
+        slopes = fai_empty(op, x->dtype == FA_FLOAT64 ? FA_FLOAT64 : FA_FLOAT32, x->device, x->ndim, x->size);
+        if (!slopes || !fai_fill_uniform(op, slopes, lower, upper, NULL)) return NULL;
+        slopes = fa_cast(fai_choose(fai_row2(FAI_ROW_le, fai_of(x), fai_number(0)), slopes, 1), (fa_dtype)x->dtype);
+    } else {
         FA_NO_GRAD; /* a number is drawn for each element that is not above 0, in order */
         fa_tensor *places = fa_squeeze_dim(fa_nonzero(fai_row2(FAI_ROW_le, fai_of(fa_flatten(x, 0, -1)), fai_number(0))), 1);
         fa_tensor *drawn = places ? fai_empty(op, FA_FLOAT64, x->device, 1, places->size) : NULL;

@@ -12,10 +12,17 @@
 /* What is known of an input without keeping it: backward needs its shape and dtype. */
 typedef struct fai_meta { uint8_t ndim, dtype; fa_device device; int64_t size[FA_MAX_DIMS]; } fai_meta;
 
+/* What the library has computed on the CPU, where it is needed; also while a graph is captured there. */
+static inline fa_tensor *fai_constant(fa_tensor *t, fa_device device)
+{
+    FAI_CONSTANTS;
+    return fa_to(t, device);
+}
+
 /* A 0-d tensor of the CPU may meet tensors of a device: t where other is. */
 static inline fa_tensor *fai_beside(fa_tensor *t, const fa_tensor *other)
 {
-    return t && other && t->ndim == 0 && fai_on_cpu(t) && !fai_on_cpu(other) ? fa_to(t, other->device) : t;
+    return t && other && t->ndim == 0 && fai_on_cpu(t) && !fai_on_cpu(other) ? fai_constant(t, other->device) : t;
 }
 
 typedef struct fai_edge { fai_node *node; bool needed; } fai_edge; /* node NULL: no gradient wanted */

@@ -28,6 +28,15 @@ bool fai_cat_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     return true;
 }
 
+static bool is_mask(fa_tensor *const *indices, int n) {
+    const fa_tensor *only = NULL;
+    for (int i = 0; i < n; i++) {
+        if (only && indices[i]) return false;
+        if (indices[i]) only = indices[i];
+    }
+    return only && (only->dtype == FA_BOOL || only->dtype == FA_UINT8);
+}
+
 bool fai_index_put_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
     const fai_index_put_params *p = node->params;
     fa_tensor *indices[FA_MAX_DIMS];
@@ -37,7 +46,13 @@ bool fai_index_put_backward(fai_node *node, fa_tensor *g, fa_tensor **grads) {
         if (!give(node, 0, grads, rest)) return false;
     }
     if (!fai_node_needs(node, 1)) return true;
-    return give(node, 1, grads, fa_sum_to(fa_index(g, indices, node->nkept), fai_meta_shape(&node->metas[1])));
+    const fa_shape shape = fai_meta_shape(&node->metas[1]);
+    if (shape.ndim == 0 && is_mask(indices, node->nkept)) { /* nobody has to know how many places it has */
+        fa_tensor *none = fa_zeros_like(g, .dtype = FA_BOOL), *yes = fa_full(FA_SHAPE_0D, true, .dtype = FA_BOOL, .device = g->device);
+        fa_tensor *there = none && yes ? fa_index_put(none, indices, node->nkept, yes, false) : NULL;
+        return give(node, 1, grads, there ? fa_sum(fai_choose(there, g, 0)) : NULL);
+    }
+    return give(node, 1, grads, fa_sum_to(fa_index(g, indices, node->nkept), shape));
 }
 
 /* Whether two index tuples may name the same element: false only where every stride steps over all that is below it. */

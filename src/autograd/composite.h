@@ -41,6 +41,9 @@ static inline fa_tensor *fai_widened(fa_tensor *x) {
     return x && (x->dtype == FA_FLOAT16 || x->dtype == FA_BFLOAT16) ? fa_to_dtype(x, FA_FLOAT32) : x;
 }
 
+/* shapes.c */
+fa_tensor *fai_repeat_interleave_sized(fa_tensor *x, fa_tensor *repeats, int64_t dim, int64_t n); /* n: what the repeats add up to; below 0: not known */
+
 /* order.c */
 bool fai_no_bool(const char *op, const char *kernel, const fa_tensor *x);
 

@@ -145,8 +145,8 @@ static bool check_bincount(fa_tensor *x, fa_tensor *weights, int64_t minlength) 
 }
 
 fa_tensor *fa_bincount(fa_tensor *x, fa_tensor *weights, int64_t minlength) {
-    if (!check_bincount(x, weights, minlength)) return NULL;
     FAI_CALLED("bincount");
+    if (!check_bincount(x, weights, minlength)) return NULL;
     FA_SCOPE;
     int64_t n = minlength;
     if (x->numel > 0) {
@@ -188,17 +188,17 @@ static bool check_range(fa_tensor *x, int64_t bins, double *low, double *high) {
 }
 
 fa_tensor *fa_histc(fa_tensor *x, int64_t bins, double low, double high) {
-    if (!check_range(x, bins, &low, &high)) return NULL;
     FAI_CALLED("histc");
+    if (!check_range(x, bins, &low, &high)) return NULL;
     FA_NO_GRAD;
     FA_SCOPE;
-    fa_tensor *line = fai_widened(fa_reshape(x, FA_SHAPE(-1))), *zeros = fai_zeros_of(line, FA_SHAPE(bins));
+    fa_tensor *line = fai_widened(fa_reshape(x, FA_SHAPE(-1))), *zeros = fai_zeros_of(line, FA_SHAPE(bins + 1)); /* the last: outside */
     fa_tensor *inside = fa_logical_and(fa_ge_scalar(line, low), fa_le_scalar(line, high));
-    line = fa_masked_select(line, inside);
+    line = fai_choose(inside, line, low);
     fa_tensor *part = fai_divide(fai_multiply(fai_add_number(line, -low), (double)bins), high - low);
-    fa_tensor *bin = fa_clamp_max(fa_to_dtype(part, FA_INT64), bins - 1);
+    fa_tensor *bin = fai_row3(FAI_ROW_where, fai_of(inside), fai_of(fa_clamp_max(fa_to_dtype(part, FA_INT64), bins - 1)), (fai_operand){.scalar = fa_scalar_of_int(bins)});
     fa_tensor *counts = line ? fa_index_add(zeros, 0, bin, fa_ones_like(line)) : NULL;
-    return fa_keep(fa_cast(counts, (fa_dtype)x->dtype));
+    return fa_keep(fa_cast(fa_narrow(counts, 0, 0, bins), (fa_dtype)x->dtype));
 }
 
 /* ---- membership ---- */

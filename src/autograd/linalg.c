@@ -44,6 +44,7 @@ static fa_tensor *room(const job *j, const fa_tensor *like, int tail, int64_t a,
 /* A copy on the host whose matrices lie column by column. */
 static fa_tensor *for_fortran(const job *j, fa_tensor *t)
 {
+    FAI_CALLED(j->op);
     fa_tensor *from = turned(fa_cpu(t)), *to = from ? fai_empty(j->op, j->dtype, FA_CPU, from->ndim, from->size) : NULL;
     return to && fai_copy(j->op, to, from) ? to : NULL;
 }

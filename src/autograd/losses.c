@@ -89,7 +89,7 @@ fa_tensor *fai_plain_huber_loss(fa_tensor *x, fa_tensor *target, const char *red
 /* ---- binary cross entropy ---- */
 
 static bool check_probabilities(const char *name, fa_tensor *t) {
-    if (t->numel == 0) return true;
+    if (t->numel == 0 || fai_capturing(t->device)) return true; /* there are no numbers yet */
     FA_SCOPE;
     FA_NO_GRAD;
     const double low = fa_item(fa_amin(t)), high = fa_item(fa_amax(t));

@@ -239,8 +239,9 @@ fa_tensor *fai_gaussian_nll_loss(fa_tensor *x, fa_tensor *target, fa_tensor *var
     if (!widen(3, (fa_tensor * *const[]){&x, &target, &var}, &type)) return NULL;
     var = variances(op, x, var);
     if (!var) return NULL;
-    fa_tensor *least = var->numel ? fa_amin(var) : NULL;
-    if (var->numel && !least) return NULL;
+    const bool ask = var->numel && !fai_capturing(var->device);
+    fa_tensor *least = ask ? fa_amin(var) : NULL;
+    if (ask && !least) return NULL;
     if (least && fa_item(least) < 0) return fai_fail(FA_ERR_VALUE, op, "var has negative entry/entries");
     fa_tensor *held = fa_add(var, fa_detach(fa_sub(above(var, eps), var))); /* not below eps; the derivative does not know */
     fa_tensor *loss = fai_multiply(fa_add(fa_log(held), fa_div(fa_square(fa_sub(x, target)), held)), 0.5);

@@ -17,6 +17,7 @@ fa_tensor *fa_matrix_exp(fa_tensor *a) {
                         shape);
     }
     if (a->numel == 0) return fa_clone(a);
+    FAI_CALLED(op);
     FA_SCOPE;
     double norm;
     {

@@ -3,11 +3,13 @@
 #include <fa_functional.h>
 
 fa_tensor *fa_to(fa_tensor *t, fa_device device) {
+    FAI_READER("to");
     if (!fai_check("to", "t", t) || !fai_device_resolve(&device, "to")) return NULL;
     return fa_device_equal(t->device, device) ? t : fa_to_device(t, device);
 }
 
 fa_tensor *fa_cpu(fa_tensor *t) {
+    FAI_READER("cpu");
     if (!fai_check("cpu", "t", t)) return NULL;
     return fai_on_cpu(t) ? t : fa_to_device(t, FA_CPU);
 }

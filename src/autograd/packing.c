@@ -12,6 +12,7 @@ static int64_t *numbers(const char *op, int64_t n, size_t *bytes) {
 }
 
 static fa_tensor *as_tensor(const int64_t *list, int64_t n, fa_device device) {
+    FAI_CONSTANTS;
     return fa_from_data(list, FA_INT64, FA_SHAPE(n), .device = device);
 }
 

@@ -132,7 +132,7 @@ static fa_tensor *again(fa_tensor *x, int d, kind k, int64_t before, int64_t aft
     if (!from) return NULL;
     int64_t *index = fa_data(from);
     for (int64_t i = 0; i < n; i++) index[i] = origin(k, i - before, size);
-    return fa_keep(fa_index_select(x, d, fa_to(from, x->device)));
+    return fa_keep(fa_index_select(x, d, fai_constant(from, x->device)));
 }
 
 static bool dims_fit(const fa_tensor *x, int sides) {

@@ -277,7 +277,7 @@ static fa_tensor *windows_along(const char *op, fa_tensor *x, int d, int64_t out
             const int64_t at = first_of(i, size, out) + k, last = end_of(i, size, out) - 1;
             *index++ = at < last ? at : last;
         }
-    return fa_unflatten(fa_index_select(x, d, fa_to(fa_flatten(from, 0, -1), x->device)), d, FA_SHAPE(out, most));
+    return fa_unflatten(fa_index_select(x, d, fai_constant(fa_flatten(from, 0, -1), x->device)), d, FA_SHAPE(out, most));
 }
 
 /* The mean of each window along d. */
@@ -292,7 +292,7 @@ static fa_tensor *means_along(const char *op, fa_tensor *x, int d, int64_t out) 
         for (int64_t k = 0, length = end_of(i, size, out) - first_of(i, size, out); k < most; k++)
             *share++ = k < length ? 1 / (double)length : 0;
     fa_shape along = {.ndim = x->ndim + 1 - d, .dim = {out, most, 1, 1, 1, 1, 1, 1}};
-    shares = fa_reshape(fa_to(fa_cast(shares, (fa_dtype)x->dtype), x->device), along);
+    shares = fa_reshape(fai_constant(fa_cast(shares, (fa_dtype)x->dtype), x->device), along);
     return fa_sum_dims(fa_mul(windows_along(op, x, d, out), shares), FA_DIMS(d + 1), false);
 }
 

@@ -64,9 +64,9 @@ static fa_tensor *resized(fa_tensor *x, int d, const axis *a, blend k) {
         taps(a, k, i, one, share);
         for (int n = 0; n < count; n++) at[n * a->out + i] = one[n], weight[n * a->out + i] = share[n];
     }
-    places = fa_to(places, x->device);
+    places = fai_constant(places, x->device);
     if (count == 1) return fa_index_select(x, d, fa_select(places, 0, 0));
-    weights = fa_to(fa_cast(weights, (fa_dtype)x->dtype), x->device);
+    weights = fai_constant(fa_cast(weights, (fa_dtype)x->dtype), x->device);
     fa_shape along = {.ndim = x->ndim - d, .dim = {a->out, 1, 1, 1, 1, 1, 1, 1}};
     fa_tensor *sum = NULL;
     for (int n = 0; n < count; n++) {

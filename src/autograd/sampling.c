@@ -20,7 +20,7 @@ static bool check_law(fa_tensor *p) {
     const char *op = "multinomial";
     FA_SCOPE;
     const fa_shape last = FA_DIMS(-1);
-    if (p->numel == 0) return true;
+    if (p->numel == 0 || fai_capturing(p->device)) return true; /* there are no numbers yet */
     const double least = fa_item(fa_min(p)), most = fa_item(fa_max(p));
     if (fa_failed()) return false;
     if (!(least >= 0) || !(most < HUGE_VAL))
@@ -91,8 +91,8 @@ static fa_tensor *choose_again(fa_tensor *p, int64_t n, fa_generator *g) {
 }
 
 fa_tensor *fa_multinomial(fa_tensor *p, int64_t n, bool replacement, fa_generator *generator) {
-    if (!check_multinomial(p, n, replacement)) return NULL;
     FAI_CALLED("multinomial");
+    if (!check_multinomial(p, n, replacement)) return NULL;
     FA_NO_GRAD;
     FA_SCOPE;
     if (p->numel == 0) {
@@ -115,7 +115,7 @@ fa_tensor *fa_bernoulli(fa_tensor *p, fa_generator *generator) {
     FAI_CALLED(op);
     FA_NO_GRAD;
     FA_SCOPE;
-    if (p->numel > 0) {
+    if (p->numel > 0 && !fai_capturing(p->device)) {
         const double least = fa_item(fa_min(p)), most = fa_item(fa_max(p));
         if (fa_failed()) return NULL;
         if (!(least >= 0 && most <= 1))
@@ -149,7 +149,7 @@ static fa_tensor *normal(fa_tensor *mean, double mean_number, fa_tensor *std, do
     FAI_CALLED(op);
     FA_NO_GRAD;
     FA_SCOPE;
-    if (std && std->numel > 0) {
+    if (std && std->numel > 0 && !fai_capturing(std->device)) {
         const double least = fa_item(fa_min(std));
         if (fa_failed()) return NULL;
         if (!(least >= 0))

@@ -110,7 +110,7 @@ static bool check_repeats(const char *op, const fa_tensor *repeats, int64_t size
 }
 
 /* Element i goes to the places from the sum of the repeats before it on: each place looks up whose it is. */
-fa_tensor *fa_repeat_interleave_tensor(fa_tensor *x, fa_tensor *repeats, int64_t dim) {
+fa_tensor *fai_repeat_interleave_sized(fa_tensor *x, fa_tensor *repeats, int64_t dim, int64_t n) {
     const char *op = "repeat_interleave";
     int at;
     if (!fai_begin2(op, "x", x, "repeats", repeats) || !fai_wrap_dim(op, dim, x->ndim, &at)) return NULL;
@@ -120,11 +120,18 @@ fa_tensor *fa_repeat_interleave_tensor(fa_tensor *x, fa_tensor *repeats, int64_t
     if (x->size[at] == 0) return fa_keep(fa_clone(x));
     fa_tensor *each = fa_expand(fa_reshape(fa_cast(repeats, FA_INT64), FA_SHAPE(-1)), FA_SHAPE(x->size[at]));
     fa_tensor *ends = fa_cumsum(each, 0);
-    const int64_t least = fa_item_int(fa_amin(each)), n = fa_item_int(fa_slice(ends, 0, -1, INT64_MAX, 1));
-    if (fa_failed()) return NULL;
-    if (least < 0) return fai_fail(FA_ERR_RUNTIME, op, "repeats can not be negative; the smallest is %lld", (long long)least);
+    if (n < 0 || !fai_capturing(x->device)) { /* there are no numbers in a capture, but the kernel looks at each */
+        const int64_t least = fa_item_int(fa_amin(each)), found = fa_item_int(fa_slice(ends, 0, -1, INT64_MAX, 1));
+        if (fa_failed()) return NULL;
+        if (least < 0) return fai_fail(FA_ERR_RUNTIME, op, "repeats can not be negative; the smallest is %lld", (long long)least);
+        if (n >= 0 && n != found)
+            return fai_fail(FA_ERR_RUNTIME, op, "allocated size does not match required size: output_size is %lld, the repeats add up to %lld", (long long)n, (long long)found);
+        n = found;
+    }
     return fa_keep(fa_index_select(x, at, fa_searchsorted(ends, places_to(x->device, n), true, false)));
 }
+
+fa_tensor *fa_repeat_interleave_tensor(fa_tensor *x, fa_tensor *repeats, int64_t dim) { return fai_repeat_interleave_sized(x, repeats, dim, -1); }
 
 /* ---- diagonals and triangles ---- */
 
@@ -177,8 +184,9 @@ static fa_tensor *triangle_indices(const char *op, int64_t rows, int64_t columns
     if (columns < 0) return fai_fail(FA_ERR_RUNTIME, op, "col must be non-negative, got%lld", (long long)columns);
     FAI_CALLED(op);
     FA_SCOPE;
-    fa_tensor *all = fa_ones(FA_SHAPE(rows, columns), .dtype = FA_BOOL, .device = device);
-    return fa_keep(fa_contiguous(fa_t(fa_nonzero(upper ? fa_triu(all, offset) : fa_tril(all, offset)))));
+    fa_tensor *all = fa_ones(FA_SHAPE(rows, columns), .dtype = FA_BOOL, .device = FA_CPU);
+    fa_tensor *places = fa_contiguous(fa_t(fa_nonzero(upper ? fa_triu(all, offset) : fa_tril(all, offset))));
+    return places && fai_device_resolve(&device, op) ? fa_keep(fai_constant(places, device)) : NULL;
 }
 
 fa_tensor *fa_tril_indices(int64_t rows, int64_t columns, int64_t offset, fa_device device) {

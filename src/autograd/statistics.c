@@ -72,7 +72,7 @@ static bool check_quantile(const char *op, fa_tensor *x, fa_tensor *q, const cha
         return fai_fail(FA_ERR_RUNTIME, op,
                         "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got %s",
                         interpolation ? interpolation : "NULL");
-    if (q->numel == 0) return true;
+    if (q->numel == 0 || fai_capturing(q->device)) return true;
     FA_SCOPE;
     const double least = fa_item(fa_amin(q)), most = fa_item(fa_amax(q));
     if ((least >= 0 && most <= 1) || fa_failed()) return !fa_failed();

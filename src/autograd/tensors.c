@@ -227,6 +227,7 @@ fa_tensor *fa_triu(fa_tensor *x, int64_t diagonal) { return triangle("triu", x, 
 fa_tensor *fa_masked_select(fa_tensor *x, fa_tensor *mask) {
     int ndim;
     fa_shape shape = {.ndim = 0};
+    FAI_CALLED("masked_select");
     if (!fai_begin2("masked_select", "x", x, "mask", mask)) return NULL;
     if (mask->dtype != FA_BOOL)
         return fai_fail(FA_ERR_RUNTIME, "masked_select",
@@ -250,6 +251,7 @@ static bool one_hot_classes(fa_tensor *index, int64_t *classes) {
         if (*classes > 0) return true;
         return fai_fail(FA_ERR_RUNTIME, op, "Can not infer total number of classes from empty tensor.");
     }
+    if (*classes >= 0 && fai_capturing(index->device)) return true; /* there are no numbers yet; the kernel looks at each */
     FA_SCOPE;
     const int64_t least = fa_item_int(fa_amin(index)), most = fa_item_int(fa_amax(index));
     if (fa_failed()) return false;
@@ -262,6 +264,7 @@ static bool one_hot_classes(fa_tensor *index, int64_t *classes) {
 }
 
 fa_tensor *fa_one_hot(fa_tensor *index, int64_t classes) {
+    FAI_CALLED("one_hot");
     if (!fai_begin1("one_hot", "index", index) || !one_hot_classes(index, &classes)) return NULL;
     fa_shape shape = fa_shape_of_tensor(index);
     if (shape.ndim == FA_MAX_DIMS)

@@ -93,6 +93,7 @@ typedef struct fai_thread {
     bool grad_off, inference, anomaly;
     bool error_pending;
     bool muted;                         /* warnings go nowhere */
+    bool constants;                     /* FAI_CONSTANTS: what is copied to a device is the library's own */
     bool non_blocking;                  /* copies between pinned memory and devices are queued and not waited for */
     const char *reader;                 /* FAI_READER: who asks for a device's numbers */
     const char *called;                 /* FAI_CALLED: the function whose name errors carry */
@@ -146,11 +147,11 @@ static inline void fai_called_end(const char *const *was) { fai_tls.called = *wa
 #define FAI_CALLED(op) __attribute__((cleanup(fai_called_end), unused)) const char *const FA_JOIN(fai_called_, __LINE__) = fai_called_begin(op)
 
 /* FAI_READER("item"); for the rest of the block it is item that waits for a device, and not the function that it reads by: for messages about
- * waits. An error that a wait finds keeps the name of its operator. The outermost wins. */
+ * waits. An error that a wait finds keeps the name of its operator. The outermost wins, FAI_CALLED too. */
 static inline const char *fai_reader_begin(const char *op)
 {
     const char *was = fai_tls.reader;
-    if (!was) fai_tls.reader = op;
+    if (!was && !fai_tls.called) fai_tls.reader = op;
     return was;
 }
 static inline void fai_reader_end(const char *const *was) { fai_tls.reader = *was; }

@@ -69,6 +69,12 @@ bool fai_memory_wants_rows(fa_device device); /* none are known yet */
  * driver. {0,0} means the default device. False and an error if it can't be had. */
 bool fai_device_resolve(fa_device *device, const char *op);
 
+/* For the rest of the block what is copied from the host are constants that the library has computed. A graph takes them along; whatever else
+ * lies on the host it refuses, since its user would expect each replay to read it anew. */
+static inline bool fai_constants_begin(void) { const bool was = fai_tls.constants; fai_tls.constants = true; return was; }
+static inline void fai_constants_end(const bool *was) { fai_tls.constants = *was; }
+#define FAI_CONSTANTS __attribute__((cleanup(fai_constants_end), unused)) const bool FA_JOIN(fai_constants_, __LINE__) = fai_constants_begin()
+
 /* Copies between the host and a device, and within or between devices; queued on the device's current stream. */
 bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t bytes, const char *op); /* host may be reused at once */
 bool fai_copy_to_host(void *host, fai_buffer *from, size_t offset, size_t bytes, const char *op);       /* waits */
@@ -152,6 +158,7 @@ struct fa_generator {
 };
 void fai_generators_lock(void); /* a default generator is every thread's: held while numbers are drawn */
 void fai_generators_unlock(void);
+bool fai_generator_at_rest(const fa_generator *g, const char *op); /* false and an error where work of its device is captured: its state is not known */
 void fai_mt19937_seed(fai_mt19937 *g, uint64_t seed);
 uint32_t fai_mt19937_next(fai_mt19937 *g);
 void fai_mt19937_fill(fai_mt19937 *g, uint32_t *out, int64_t n); /* the next n words, faster */

@@ -53,15 +53,37 @@ fa_generator *fa_generator_new(fa_device device) {
     return fai_scope_add(g, "generator") ? g : NULL;
 }
 
+/* A replay goes on from wherever the generator is then, so what a capture does to it would be lost. In torch's words. */
+static bool may_seed(const fa_generator *g, uint64_t seed, const char *op) {
+    if (FAI_LIKELY(!fai_capturing(g->device)) || g->seed == seed) return true;
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "CUDAGeneratorImpl::set_current_seed can be called during stream capture only if new seed is the same as the original seed. It is %llu, and %llu was "
+                    "given: seed before a replay instead, each replay begins where the generator is then",
+                    (unsigned long long)g->seed, (unsigned long long)seed);
+}
+
+bool fai_generator_at_rest(const fa_generator *g, const char *op) {
+    if (FAI_LIKELY(!fai_capturing(g->device))) return true;
+    return fai_fail(FA_ERR_RUNTIME, op,
+                    "Cannot call CUDAGeneratorImpl::%s during CUDA graph capture: where a replay begins is known at the replay. Do it before or after; "
+                    "checkpoint needs preserve_rng_state=False here",
+                    op);
+}
+
+/* Of a capture: what it has drawn so far is no number of the generator's own. */
+static void seed_one(fa_generator *g, uint64_t seed) {
+    if (!fai_capturing(g->device)) set_seed(g, seed);
+}
+
 bool fa_generator_seed(fa_generator *generator, uint64_t seed) {
     if (!generator) {
         if (fa_failed()) return false;
         return fai_fail(FA_ERR_TYPE, "generator_seed",
                         "generator must not be NULL; make one with fa_generator_new(device) or take fa_default_generator");
     }
-    if (fai_refuse_pending("generator_seed")) return false;
+    if (fai_refuse_pending("generator_seed") || !may_seed(generator, seed, "generator_seed")) return false;
     pthread_mutex_lock(&lock);
-    set_seed(generator, seed);
+    seed_one(generator, seed);
     pthread_mutex_unlock(&lock);
     return true;
 }
@@ -102,12 +124,14 @@ fa_generator *fa_default_generator(fa_device device) {
 
 void fa_manual_seed(uint64_t seed) {
     fa_generator *cpu = default_of_cpu();
+    fai_dev *dev;
+    for (int i = 0; (dev = fai_dev_number(i)); i++)
+        if (dev->generator && !may_seed(dev->generator, seed, "manual_seed")) return;
     pthread_mutex_lock(&lock);
     seed_given = true;
     given_seed = seed;
     set_seed(cpu, seed);
-    fai_dev *dev;
     for (int i = 0; (dev = fai_dev_number(i)); i++)
-        if (dev->generator) set_seed(dev->generator, seed);
+        if (dev->generator) seed_one(dev->generator, seed);
     pthread_mutex_unlock(&lock);
 }

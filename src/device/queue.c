@@ -451,6 +451,16 @@ static bool may_copy_from(fai_stream *s, const char *op) {
                     "nothing now");
 }
 
+/* Replays copy it from pinned memory, which the graph keeps. */
+static bool capture_constant(fai_buffer *to, size_t offset, const void *host, size_t bytes, const char *op) {
+    fai_buffer *own = fai_buffer_pinned(to->device, bytes, op);
+    if (!own) return false;
+    memcpy((void *)(uintptr_t)own->address, host, bytes);
+    const bool fine = fai_copy_queued(to, offset, own, 0, bytes, op);
+    fai_buffer_unref(own);
+    return fine;
+}
+
 static atomic_int sync_debug_mode;
 
 bool fa_set_sync_debug_mode(int mode) {
@@ -484,6 +494,7 @@ bool fai_copy_to_device(fai_buffer *to, size_t offset, const void *host, size_t 
     fai_dev *dev = fai_dev_get(to->device, op);
     if (!dev) return false;
     fai_stream *s = fai_stream_now(dev);
+    if (FAI_UNLIKELY(fai_tls.constants && fai_capture_of(s))) return capture_constant(to, offset, host, bytes, op);
     if (!may_copy_from(s, op) || (bytes > STAGE_MOST && !may_wait(s, op))) return false;
     count(&dev->count.to_device);
     void *state = fai_stream_lock(s);

@@ -248,6 +248,25 @@ static bool accumulate_values(selection *s, fa_tensor *out, fa_tensor *values) {
     return fai_accumulate(op, out, spread, keys, &columns, step, 1, -1, out->numel);
 }
 
+/* The only index if it is a mask where x is, seen in x's shape; else NULL. */
+static fa_tensor *only_mask(const fa_tensor *x, fa_tensor *const *indices, int n) {
+    fa_tensor *mask = NULL;
+    int at = 0, first = 0;
+    for (int i = 0; i < n; i++) {
+        fa_tensor *t = indices[i];
+        if (t && (mask || (t->dtype != FA_BOOL && t->dtype != FA_UINT8) || t->ndim == 0 || !fa_device_equal(t->device, x->device))) return NULL;
+        if (t) mask = t, first = at;
+        at += t ? t->ndim : 1;
+    }
+    if (!mask || at > x->ndim) return NULL;
+    int64_t stride[FA_MAX_DIMS] = {0};
+    for (int d = 0; d < mask->ndim; d++) {
+        if (mask->size[d] != x->size[first + d]) return NULL;
+        stride[first + d] = mask->stride[d];
+    }
+    return fai_view("index_put", mask, x->ndim, x->size, stride, mask->offset);
+}
+
 fa_tensor *fai_index_put_forward(fa_tensor *x, fa_tensor *const *indices, int nindices, fa_tensor *values, bool accumulate) {
     selection s;
     if (x->dtype != values->dtype)
@@ -256,6 +275,12 @@ fa_tensor *fai_index_put_forward(fa_tensor *x, fa_tensor *const *indices, int ni
             "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
             fai_dtype_title((fa_dtype)x->dtype), fai_dtype_title((fa_dtype)values->dtype));
     FA_SCOPE;
+    fa_tensor *mask = values->numel == 1 && values->ndim == 0 && !accumulate ? only_mask(x, indices, nindices) : NULL;
+    if (mask) { /* nobody has to know how many places it has */
+        const fai_operand operands[3] = {{.tensor = x}, {.tensor = mask}, {.tensor = values}};
+        return fa_keep(fai_row_raw("index_put", FAI_ROW_masked_fill, 3, operands, NULL, (fa_dtype)x->dtype));
+    }
+    if (fa_failed()) return NULL;
     fa_tensor *out = fai_copied("index_put", x);
     if (!out || !select_places("index_put", &s, out, indices, nindices) || !spread_values(&s, values)) return NULL;
     if (selects_nothing(&s)) {

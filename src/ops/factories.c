@@ -223,6 +223,7 @@ fa_tensor *fa_from_memory(void *data, fa_dtype dtype, fa_shape shape, void (*rel
 
 /* A host array of n values, double or int64_t, given to t in its own type. */
 static fa_tensor *from_values(const char *op, const void *values, fa_dtype type, int64_t n, const fa_tensor_options *o) {
+    FAI_CONSTANTS;
     fa_tensor *t = make(op, FA_SHAPE(n), o);
     return finish(t, t && write_data(op, t, values, type), o);
 }

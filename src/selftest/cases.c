@@ -6,7 +6,7 @@
 #include <string.h>
 
 static fa_tensor *numbers(const double *values, int64_t n, fa_device device, fa_dtype dtype) {
-    return fa_to(fa_cast(fa_from_data(values, FA_FLOAT64, FA_SHAPE(n), .device = FA_CPU), dtype), device);
+    return fai_constant(fa_cast(fa_from_data(values, FA_FLOAT64, FA_SHAPE(n), .device = FA_CPU), dtype), device);
 }
 
 static fa_tensor *weights(fa_device device, fa_dtype dtype) {

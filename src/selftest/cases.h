@@ -7,7 +7,7 @@
  * values come from (-2 to 2 unless given); "!" keeps it from being transposed or sliced. Rows of elementwise.tab need no case:
  * they are listed with their domains. */
 
-#define INDEX(...) fa_to(fa_ints(__VA_ARGS__), device)
+#define INDEX(...) fai_constant(fa_ints(__VA_ARGS__), device)
 #define LIST(...)  ((fa_tensor *[]){__VA_ARGS__})
 #define TABLE(shape, ...) fa_reshape(INDEX(__VA_ARGS__), shape)
 #define REDUCTION(name)                                                                                                          \
@@ -32,7 +32,7 @@ REDUCTION(amin)
 REDUCTION(sum_square)
 REDUCTION(norm1)
 REDUCTION(norm2)
-CASE(prod, fa_prod(fa_mul(a, fa_to(fa_floats(1, 0, 2), device))), "3") /* one zero among the factors */
+CASE(prod, fa_prod(fa_mul(a, fai_constant(fa_floats(1, 0, 2), device))), "3") /* one zero among the factors */
 CASE(max_dim, fa_max_dim(a, 1, false, NULL), "3x4")
 CASE(max_dim, fa_max_dim(a, 0, true, NULL), "3x4x2")
 CASE(max_dim, fa_max_dim(a, 0, false, NULL), ".")
@@ -65,7 +65,7 @@ CASE(cumsum, fa_cumsum(a, 0), ".")
 CASE(cumprod, fa_cumprod(a, 1), "3x4")
 CASE(cumprod, fa_cumprod(a, 0), "7x2")
 CASE(cumprod, fa_cumprod(a, 0), ".")
-CASE(cumprod, fa_cumprod(fa_mul(a, fa_to(fa_floats(1, 0, 2, 0, 1), device)), 0), "5") /* zeros among the factors */
+CASE(cumprod, fa_cumprod(fa_mul(a, fai_constant(fa_floats(1, 0, 2, 0, 1), device)), 0), "5") /* zeros among the factors */
 CASE(index_copy, fa_index_copy(a, 1, INDEX(2, 0), b), "3x4 3x2")
 CASE(index_copy, fa_index_copy(a, 0, INDEX(1), b), "3 .")
 CASE(index_fill, fa_index_fill(a, 1, INDEX(2, 0, 2), b), "3x4 .")

@@ -21,7 +21,7 @@ CASE(cummax, fa_cummax(a, 1, NULL), "3x4")
 CASE(cummin, fa_cummin(a, 0, NULL), "3x4x2")
 CASE(logcumsumexp, fa_logcumsumexp(a, 1), "3x4")
 CASE(logcumsumexp, fa_logcumsumexp(a, 0), "3x4x2")
-CASE(bucketize, fa_mul(a, fa_bucketize(a, fa_to(fa_cast(fa_floats(-1, 0, 1), dtype), device), false, false)), "3x4")
+CASE(bucketize, fa_mul(a, fa_bucketize(a, fai_constant(fa_cast(fa_floats(-1, 0, 1), dtype), device), false, false)), "3x4")
 CASE(searchsorted, fa_mul(b, fa_searchsorted(a, b, false, false)), "4 3")
 
 /* -- counting: what has no derivative itself, times something that has */
@@ -79,7 +79,7 @@ CASE(scatter_reduce, fa_scatter_reduce(a, 1, TABLE(FA_SHAPE(2, 3), 0, 1, 0, 2, 2
 CASE(scatter_reduce, fa_scatter_reduce(a, 1, TABLE(FA_SHAPE(2, 3), 0, 1, 0, 2, 2, 3), b, "prod", true), "2x4 2x3")
 CASE(scatter_reduce, fa_scatter_reduce(a, 1, TABLE(FA_SHAPE(2, 3), 0, 1, 0, 2, 2, 3), b, "amax", true), "2x4 2x3")
 CASE(scatter_reduce, fa_scatter_reduce(a, 0, TABLE(FA_SHAPE(2, 3), 0, 1, 0, 1, 1, 0), b, "amin", false), "2x4 2x3")
-CASE(scatter_join, fa_scatter_join(fa_mul(a, fa_to(fa_floats(1, 0, 1, 1), device)), 0, INDEX(0, 0, 1, 1, 3), b, 1), "4 5")
+CASE(scatter_join, fa_scatter_join(fa_mul(a, fai_constant(fa_floats(1, 0, 1, 1), device)), 0, INDEX(0, 0, 1, 1, 3), b, 1), "4 5")
 CASE(index_reduce, fa_index_reduce(a, 0, INDEX(0, 2, 0), b, "prod", true), "3x2 3x2")
 CASE(index_reduce, fa_index_reduce(a, 1, INDEX(0, 2), b, "mean", false), "2x3 2x2")
 

@@ -312,6 +312,59 @@ class Graphs(unittest.TestCase):
             torch.cuda.CUDAGraph().capture_begin(capture_error_mode="all")
         del y
 
+    def test_masks_and_constants(self):
+        """What PyTorch takes in a capture: numbers at a mask, constants that are computed on the host, checks that would have to read the device."""
+        x, other = torch.randn(4, 5, device="cuda"), torch.randn(4, 5, device="cuda")
+        repeats, labels = torch.tensor([1, 0, 2, 1], device="cuda"), torch.tensor([1, 3], device="cuda")
+        F = nn.functional
+
+        def put(key, value):
+            def change(x):
+                y = x.clone()
+                y[key(x)] = value(x)
+                return y
+            return change
+
+        def trained(x):
+            w = x.clone().requires_grad_()
+            y, v = w * 2, w[0, 0] * 3
+            y[x > 0] = v
+            return torch.autograd.grad((y * x).sum(), w)[0]
+        for work in (put(lambda x: x > 0, lambda x: 0.0), put(lambda x: x > 0, lambda x: 1), put(lambda x: x > 0, lambda x: torch.tensor(2.5)), put(lambda x: x > 0, lambda x: x[0, 0]),
+                     put(lambda x: x[:, 0] > 0, lambda x: -1.0), put(lambda x: (slice(1, 3), x[0] > 0), lambda x: True), put(lambda x: (..., x[0] > 0), lambda x: 7.0),
+                     put(lambda x: (x > 0).to(torch.uint8), lambda x: 0.0), trained, lambda x: x + torch.arange(5, device="cuda"), lambda x: torch.tril(x @ x.t()), lambda x: x.mode().values,
+                     lambda x: x[torch.triu_indices(4, 4, 1, device="cuda")[0]], lambda x: torch.scalar_tensor(3, device="cuda") * x, lambda x: torch.bucketize(x, torch.linspace(-1, 1, 5, device="cuda")),
+                     lambda x: F.interpolate(x[None, None], scale_factor=2, mode="bilinear"), lambda x: F.pad(x[None], (1, 2), mode="reflect"), lambda x: F.adaptive_avg_pool1d(x[None], 3),
+                     lambda x: F.one_hot(labels, 5), lambda x: x.quantile(0.3), lambda x: x.histc(4, -1, 1), lambda x: F.binary_cross_entropy(x.sigmoid(), x.sigmoid()),
+                     lambda x: x.repeat_interleave(repeats, 0, output_size=4), lambda x: nn.utils.rnn.pad_sequence([x, x[:2]])):
+            g, static = torch.cuda.CUDAGraph(), x.clone()
+            with torch.cuda.graph(g):
+                made = work(static)
+            static.copy_(other)
+            g.replay()
+            self.assertEqual(made.tolist(), work(other).tolist())
+        with self.assertRaisesRegex(RuntimeError, "allocated size does not match required size: output_size is 5, the repeats add up to 4"):
+            x.repeat_interleave(repeats, 0, output_size=5)
+
+    def test_generators_in_a_capture(self):
+        for call, text in ((lambda: torch.cuda.get_rng_state(), "Cannot call CUDAGeneratorImpl::current_seed during CUDA graph capture"),
+                           (lambda: torch.cuda.manual_seed(12345), "only if new seed is the same as the original seed"),
+                           (lambda: torch.cuda.default_generators[0].set_offset(8), "Cannot call CUDAGeneratorImpl::set_offset during CUDA graph capture")):
+            with self.assertRaisesRegex(RuntimeError, text):
+                with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                    call()
+        for seeded in (True, False):
+            g, net, x = torch.cuda.CUDAGraph(), nn.Dropout(0.5), torch.ones(64, device="cuda")
+            with torch.cuda.graph(g):
+                y = net(x)
+            found = []
+            for _ in range(2):
+                if seeded:
+                    torch.manual_seed(9)
+                g.replay()
+                found.append(y.tolist())
+            self.assertEqual(found[0] == found[1], seeded)
+
     def test_nothing_leaks(self):
         torch.cuda.empty_cache()
         before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
@@ -385,7 +438,7 @@ class Graphs(unittest.TestCase):
         self.addCleanup(torch.cuda.set_sync_debug_mode, "default")
         torch.cuda.set_sync_debug_mode("error")
         self.assertEqual(torch.cuda.get_sync_debug_mode(), 2)
-        for call, name in ((lambda: x.sum().item(), "item"), (lambda: x.nonzero(), "nonzero"), (lambda: x.cpu(), "to")):
+        for call, name in ((lambda: x.sum().item(), "item"), (lambda: x.nonzero(), "nonzero"), (lambda: x.cpu(), "cpu"), (lambda: x.to("cpu"), "to"), (lambda: x.bincount() if x.dtype == torch.int64 else (x > 0).masked_select(x > 0), "masked_select")):
             with self.assertRaisesRegex(RuntimeError, f"called a synchronizing CUDA operation: '{name}.*test_graphs.py:\\d+ waits"):
                 call()
         (x + 1).mul_(2)
