@@ -166,7 +166,7 @@ AcceleratorGraph.__name__ = AcceleratorGraph.__qualname__ = "Graph"
 AcceleratorGraph.__module__ = f"{_C._names}.accelerator"
 
 
-def _check_callable(c, args):
+def _check_callable(c, args, kind):
     from .nn import Module
     if isinstance(c, Module):
         if c._backward_hooks or c._forward_hooks or c._forward_pre_hooks:
@@ -175,17 +175,22 @@ def _check_callable(c, args):
         if any(b.requires_grad for b in c.buffers()):
             raise RuntimeError("In any :class:`~torch.nn.Module` passed to :func:`~make_graphed_callables`, only parameters may be trainable. All "
                                "buffers must have ``requires_grad=False``.")
+    if not isinstance(args, (tuple, list)):
+        raise TypeError(f"make_graphed_callables(): sample_args of a callable is a tuple of tensors, not {type(args).__name__}: write (x,) for one")
     flat = list(leaves(args))
     if not all(isinstance(a, _C.Tensor) for a in flat):
         raise TypeError("In the beta API, sample_args for each callable must contain only Tensors. Other types are not allowed.")
+    for i, a in enumerate(flat):
+        if a.device.type != kind:
+            raise ValueError(f"make_graphed_callables(): sample_args[{i}] is on {a.device}: there is only work of a {kind} device to note down. Write x.to({kind!r})")
     return flat
 
 
 class _Part:
     """One callable of make_graphed_callables: its forward and its backward as graphs."""
 
-    def __init__(self, function, args, module):
-        self.function, self.args, self.inputs = function, args, _check_callable(function, args)
+    def __init__(self, function, args, module, kind):
+        self.function, self.args, self.inputs = function, args, _check_callable(function, args, kind)
         self.parameters = [p for p in function.parameters() if p.requires_grad] if isinstance(function, module) else []
         self.wanted = [t for t in (*self.inputs, *self.parameters) if t.requires_grad]
 
@@ -226,7 +231,11 @@ class _Part:
                 return tuple(None if r is None else r.detach() for r in part.results)
 
         def graphed(*args):
-            made = Graphed.apply(*leaves(args), *part.parameters)
+            given = list(leaves(args))
+            if [getattr(a, "shape", None) for a in given] != [s.shape for s in part.inputs]:
+                raise ValueError(f"a graphed callable takes tensors of the shapes in sample_args, {[tuple(s.shape) for s in part.inputs]}, but got "
+                                 f"{[tuple(a.shape) if isinstance(a, _C.Tensor) else type(a).__name__ for a in given]}. The graph's sizes are fixed")
+            made = Graphed.apply(*given, *part.parameters)
             results = iter(made if isinstance(made, tuple) else (made,))
             return mapped(part.made, lambda _: next(results))
         return graphed
@@ -334,7 +343,9 @@ def make(kind, where, names):
         single = not isinstance(callables, tuple)
         if single:
             callables, sample_args = (callables,), (sample_args,)
-        parts = [Part(c, args, Module) for c, args in zip(callables, sample_args)]
+        if not isinstance(sample_args, (tuple, list)) or len(callables) != len(sample_args):
+            raise ValueError(f"make_graphed_callables(): a tuple of sample_args is needed for each of the {len(callables)} callables")
+        parts = [Part(c, args, Module, kind) for c, args in zip(callables, sample_args)]
         pool = graph_pool_handle() if pool is None else pool
         side = names["Stream"]()
         side.wait_stream(names["current_stream"]())

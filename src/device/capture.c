@@ -41,6 +41,17 @@ bool fai_capture_refuse(fai_stream *s, const char *op) {
                     upper_of(s->dev, upper), op, fa_device_text(s->dev->name));
 }
 
+bool fai_capture_refuse_inside(fai_stream *s, const char *op) {
+    char upper[16];
+    fa_graph *g = fai_capture_of(s);
+    if (FAI_LIKELY(!g)) return true;
+    invalidate(g, op);
+    return fai_fail(FA_ERR_DEVICE, op,
+                    "%s error: operation not permitted when stream is capturing. A graph is begun or replayed on %s while another one is captured there, and can't be a part of "
+                    "it: end the capture first. This capture is worth nothing now",
+                    upper_of(s->dev, upper), fa_device_text(s->dev->name));
+}
+
 bool fai_capture_refuse_between(fa_device to, fa_device from, const char *op) {
     char upper[16];
     const fa_device captured = fai_capturing(to) ? to : from;

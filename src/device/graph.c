@@ -118,7 +118,7 @@ static bool may_begin(fa_graph *g, fa_stream stream) {
                         "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
                         "on the default stream.) Make "
                         "one: fa_stream_new(device, 0)");
-    return fai_capture_refuse(s, "graph_begin") && fai_capture_refuse(fai_stream_now(s->dev), "graph_begin");
+    return fai_capture_refuse_inside(s, "graph_begin") && fai_capture_refuse_inside(fai_stream_now(s->dev), "graph_begin");
 }
 
 bool fa_graph_begin(fa_graph *g, fa_stream stream, uint64_t pool) {
@@ -341,7 +341,7 @@ bool fa_graph_replay(fa_graph *g) {
                         "fa_graph_end");
     if (!fai_dev_get(g->dev->name, "graph_replay")) return false;
     fai_stream *s = fai_stream_now(g->dev);
-    if (!fai_capture_refuse(s, "graph_replay") || !fai_stream_order(s, g->last, "graph_replay")) return false;
+    if (!fai_capture_refuse_inside(s, "graph_replay") || !fai_stream_order(s, g->last, "graph_replay")) return false;
     g->last = s;
     g->replays++;
     return replay(g, s);

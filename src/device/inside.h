@@ -229,6 +229,7 @@ typedef struct fai_work {
 /* Each takes the stream's lock itself, or is called with it, as its caller's twin that queues. */
 bool fai_capture_refuse_between(fa_device to, fa_device from, const char *op); /* a copy between two accelerators */
 bool fai_capture_refuse(fai_stream *s, const char *op); /* false and an error: not while capturing; the capture is worth nothing from now on */
+bool fai_capture_refuse_inside(fai_stream *s, const char *op); /* the same, of a graph within a graph */
 void fai_capture_invalidate(fai_stream *s, const char *op);
 int fai_capture_launch(struct fa_graph *g, fai_stream *s, const char *op, const fai_work *work, const fa_plan *plan, fai_buffer *const buffers[8],
                        const fa_address pointers[8]); /* 0, or FAI_TOLD; a library's call is the graph's then */

@@ -401,8 +401,60 @@ class Graphs(unittest.TestCase):
         f, h = torch.cuda.make_graphed_callables((lambda t: (t * 2, t + 1), torch.exp), ((torch.zeros(2, device="cuda"),), (torch.zeros(2, device="cuda"),)))
         self.assertEqual([t.tolist() for t in f(torch.ones(2, device="cuda"))], [[2, 2], [2, 2]])
         self.assertEqual(h(torch.zeros(2, device="cuda")).tolist(), [1, 1])
-        with self.assertRaisesRegex(TypeError, "must contain only Tensors"):
-            torch.cuda.make_graphed_callables(torch.exp, (1,))
+        make, two = torch.cuda.make_graphed_callables, torch.ones(2, device="cuda")
+        for call, error, text in ((lambda: make(torch.exp, (1,)), TypeError, "must contain only Tensors"), (lambda: make(torch.exp, two), TypeError, r"is a tuple of tensors, not Tensor: write \(x,\) for one"),
+                                  (lambda: make(torch.exp, (two.cpu(),)), ValueError, r"sample_args\[0\] is on cpu: there is only work of a cuda device to note down"),
+                                  (lambda: make((torch.exp, torch.sin), ((two,),)), ValueError, "needed for each of the 2 callables"),
+                                  (lambda: h(), ValueError, r"takes tensors of the shapes in sample_args, \[\(2,\)\], but got \[\]"), (lambda: h(two[:1]), ValueError, r"but got \[\(1,\)\]"),
+                                  (lambda: h(3.0), ValueError, r"but got \['float'\]")):
+            with self.assertRaisesRegex(error, text):
+                call()
+
+    def test_several_callables(self):
+        """Two modules after each other, in train() as graphs and in eval() as they are, with BatchNorm's buffers; and an input that nobody uses."""
+        def made():
+            torch.manual_seed(0)
+            return [nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4)).cuda() for _ in range(2)]
+        plain, graphed = made(), made()
+        samples = tuple((torch.randn(5, 4, device="cuda", requires_grad=True),) for _ in range(2))
+        first, second = torch.cuda.make_graphed_callables(tuple(graphed), samples, num_warmup_iters=2)
+        for a, b in zip(graphed, plain):  # the warm-up has moved the running statistics
+            a.load_state_dict(b.state_dict())
+        for _ in range(3):
+            x, results = torch.randn(5, 4, device="cuda"), []
+            for one, other in ((first, second), (plain[0], plain[1])):
+                leaf = x.clone().requires_grad_()
+                other(one(leaf)).square().sum().backward()
+                results.append(leaf.grad.tolist())
+            self.assertEqual(*results)
+        for a, b in zip(graphed, plain):
+            self.assertEqual([p.grad.tolist() for p in a.parameters()], [p.grad.tolist() for p in b.parameters()])
+            self.assertEqual([p.tolist() for p in a.buffers()], [p.tolist() for p in b.buffers()])
+            self.assertEqual(a.eval()(x[:3]).tolist(), b.eval()(x[:3]).tolist())
+        leaves = [torch.ones(2, device="cuda", requires_grad=True) for _ in range(2)]
+        with self.assertRaisesRegex(RuntimeError, "appears to not have been used in the graph"):
+            torch.cuda.make_graphed_callables(lambda a, b: a * 2, tuple(leaves))
+        torch.cuda.make_graphed_callables(lambda a, b: a * 2, tuple(leaves), allow_unused_input=True)(*leaves).sum().backward()
+        self.assertEqual((leaves[0].grad.tolist(), leaves[1].grad), ([2, 2], None))
+
+    def test_groups_after_a_capture(self):
+        """A graph goes on with the groups that it was captured with; a later one has the new ones too."""
+        net, x, extra = nn.Linear(3, 1).cuda(), torch.ones(2, 3, device="cuda"), nn.Parameter(torch.ones(1, device="cuda"))
+        opt, before, after = torch.optim.SGD(net.parameters(), lr=0.1), torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(before):
+            opt.zero_grad()
+            net(x).sum().backward()
+            opt.step()
+        opt.add_param_group({"params": [extra], "lr": 7.0})
+        was = net.bias.item()
+        before.replay()
+        self.assertEqual((round(was - net.bias.item(), 5), extra.item()), (0.2, 1.0))
+        with torch.cuda.graph(after):
+            opt.zero_grad()
+            (net(x) + extra).sum().backward()
+            opt.step()
+        after.replay(), before.replay()
+        self.assertEqual((round(was - net.bias.item(), 5), extra.item()), (0.6, -13.0))
 
     def test_pools(self):
         pool = torch.cuda.MemPool()
