@@ -186,6 +186,11 @@ static void leaves(void **state) {
     assert_true(fa_set_grad(x, fa_ones(FA_SHAPE(2), .device = device)));
     assert_true(fa_backward(fa_sum(y)));
     CHECK(fa_grad(x), FA_SHAPE(2), 3, 5);
+    fa_tensor *used = fa_sum(fa_square(x));
+    fa_requires_grad(x, false); /* frozen after it was used: it gets no more */
+    assert_true(fa_backward(used));
+    CHECK(fa_grad(x), FA_SHAPE(2), 3, 5);
+    fa_requires_grad(x, true);
     fa_tensor *whole = fa_to(fa_ints(1, 2), device);
     assert_false(fa_is_requires_grad(fa_add(fa_cast(x, FA_INT64), whole)));
     assert_false(fa_is_requires_grad(fa_gt_scalar(x, 0)));

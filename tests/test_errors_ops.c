@@ -160,6 +160,10 @@ static void movement(void **state) {
     REFUSED(fa_masked_select(x, x), RUNTIME, "masked_select: expected BoolTensor for mask, found float32");
     REFUSED(fa_index_select(x, 0, index_of(FA_SHAPE(1, 1))), INDEX,
             "index_select(): Index is supposed to be a vector, but it has 2 dimensions");
+    REFUSED(fa_index_select(number(), 0, index_of(FA_SHAPE(2))), RUNTIME,
+            "index_select(): Index to scalar can have only 1 value, got 2 value(s)");
+    REFUSED(fa_index_select(number(), 0, index_of(FA_SHAPE(0))), RUNTIME,
+            "index_select(): Index to scalar can have only 1 value, got 0 value(s)");
     REFUSED(fa_scatter(x, 0, index_of(FA_SHAPE(1, 3)), fa_cast(x, FA_FLOAT64)), RUNTIME,
             "scatter(): Expected self.dtype to be equal to src.dtype.");
     REFUSED(fa_gather(x, 0, index_of(FA_SHAPE(1))), RUNTIME,

@@ -163,6 +163,12 @@ static void changes_refused(void **state) {
     REFUSED(fa_unsqueeze_(parts[0], 0), RUNTIME, "unsqueeze_", "Output 0 of Unbind is a view and is being modified inplace.");
     REFUSED(fa_t_(fa_view(w, FA_SHAPE(3, 2))), RUNTIME, "t_",
             "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    /* A leaf that is itself a view of something without a gradient, as randn(6).view(2, 3).requires_grad_() makes it. */
+    fa_tensor *of_view = fa_requires_grad(fa_view(fa_ones(FA_SHAPE(6), .device = device()), FA_SHAPE(2, 3)), true);
+    REFUSED(fa_mul_scalar_(of_view, 2), RUNTIME, "mul_",
+            "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    REFUSED(fa_mul_scalar_(fa_select(of_view, 0, 1), 2), RUNTIME, "mul_",
+            "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     {
         FA_NO_GRAD;
         view = fa_view(w, FA_SHAPE(3, 2));

@@ -102,6 +102,9 @@ static void advanced_errors(void **state) {
     (void)state;
     fa_tensor *x = counting(FA_SHAPE(2, 3)), *i = WHOLE(FA_SHAPE(2), 0, 1);
     FAILS(INDEX(x, i, i, i), INDEX, "too many indices for tensor of dimension 2");
+    fa_tensor *nothing = fa_empty(FA_SHAPE(0, 0, 2), .device = device); /* no elements, whatever the index */
+    FAILS(INDEX(nothing, NULL, i), INDEX, "index is out of bounds for dimension 1 with size 0: there is nothing to index");
+    CHECK_EMPTY(INDEX(nothing, NULL, WHOLE(FA_SHAPE(0))), FA_SHAPE(0, 0, 2));
     FAILS(INDEX(x, i, WHOLE(FA_SHAPE(3), 0, 1, 2)), INDEX,
           "shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3]");
     FAILS(INDEX(x, fa_cast(i, FA_FLOAT32)), INDEX, "tensors used as indices must be long, int, byte or bool tensors");

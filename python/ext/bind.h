@@ -31,7 +31,8 @@ static inline fa_shape unpooled_size(fa_shape s, int n)
 /* An operand as a tensor: a number becomes a 0-dimensional one of like's dtype, where like is. */
 static inline fa_tensor *tensor_of(fai_operand o, const fa_tensor *like)
 {
-    return o.tensor ? o.tensor : fa_full_with(FA_SHAPE_0D, o.scalar, FA_TENSOR_OPTIONS(.dtype = (fa_dtype)like->dtype, .device = like->device));
+    if (o.tensor || !like) return o.tensor ? o.tensor : fa_full_with(FA_SHAPE_0D, o.scalar, NULL);
+    return fa_full_with(FA_SHAPE_0D, o.scalar, FA_TENSOR_OPTIONS(.dtype = (fa_dtype)like->dtype, .device = like->device));
 }
 static inline fa_tensor *set_to(fa_tensor *t, fa_tensor *source) { return fai_set_memory(t, source), t; }
 fa_tensor *resized(fa_tensor *t, fa_shape size);

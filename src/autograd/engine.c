@@ -339,7 +339,8 @@ static bool process_here(task *t, uint32_t at)
     }
     if (node->retains && !retain(t, node->retains, g)) return false;
     if (leaf) {
-        if (t->pruned && !target) return leave(t, at), true;
+        /* A parameter that was frozen after it was used gets none. */
+        if (!target && (t->pruned || !FAI_HAS(variable, FAI_REQUIRES_GRAD))) return leave(t, at), true;
         if (!grow((void **)&t->leaves, &t->leaves_room, t->nleaves, sizeof *t->leaves, t->few_leaves)) return false;
         t->leaves[t->nleaves++] = at;
         return true;

@@ -150,12 +150,13 @@ bool fai_in_place_allowed(const char *op, fa_tensor *t)
                  "update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
         return false;
     }
+    /* A view's gradient comes through its base; a leaf made of a view, x = b.view(2, 3) with x.requires_grad, has no other. */
     const bool leaf = !t->node && FAI_HAS(t, FAI_REQUIRES_GRAD);
-    const bool leaf_view = t->base && !t->base->node && FAI_HAS(t->base, FAI_REQUIRES_GRAD);
+    const bool leaf_view = t->base && !t->base->node && (FAI_HAS(t->base, FAI_REQUIRES_GRAD) || fai_wants_grad(t));
     if (fai_recording() && (leaf || leaf_view)) {
         fai_fail(FA_ERR_RUNTIME, op,
                  "a %sleaf Variable that requires grad is %sbeing used in an in-place operation. Update parameters under FA_NO_GRAD, or use the out-of-place form.",
-                 leaf ? "" : "view of a ", "");
+                 leaf_view ? "view of a " : "", "");
         return false;
     }
     if (fai_recording() && FAI_HAS(t, FAI_MULTI_VIEW)) {

@@ -140,7 +140,7 @@ fa_tensor *fa_diag_embed(fa_tensor *x, int64_t offset, int64_t dim0, int64_t dim
     int a, b;
     if (!fai_begin1(op, "x", x)) return NULL;
     if (x->ndim == 0 || x->ndim == FA_MAX_DIMS)
-        return fai_fail(FA_ERR_RUNTIME, op, "x has %d dimensions; it must have 1 to %d, and the result has one more", x->ndim,
+        return fai_fail(x->ndim ? FA_ERR_RUNTIME : FA_ERR_INDEX, op, "x has %d dimensions; it must have 1 to %d, and the result has one more", x->ndim,
                         FA_MAX_DIMS - 1);
     if (!fai_wrap_dim(op, dim0, x->ndim + 1, &a) || !fai_wrap_dim(op, dim1, x->ndim + 1, &b)) return NULL;
     if (a == b) return fai_fail(FA_ERR_RUNTIME, op, "diagonal dimensions cannot be identical %d, %d", a, b);

@@ -83,7 +83,7 @@ fa_tensor *fa_put_(fa_tensor *t, fa_tensor *index, fa_tensor *src, bool accumula
     if (!fai_check(op, "t", t) || fai_refuse_pending(op) || !fai_in_place_check(op, t)) return NULL;
     if (!fai_check(op, "index", index) || !fai_check(op, "src", src)) return NULL;
     if (index->numel != src->numel)
-        return fai_fail(FA_ERR_RUNTIME, op,
+        return fai_fail(FA_ERR_INDEX, op,
                         "put_(): Expected source and index to have the same number of elements, but got source.numel() = %lld, "
                         "index.numel() = %lld",
                         (long long)src->numel, (long long)index->numel);

@@ -156,9 +156,18 @@ static bool lay_out(const char *op, selection *s, const fa_tensor *x) {
     return true;
 }
 
+/* An index into nothing is bad also where the result has no elements for another reason, so that no kernel meets it. */
+static bool check_empty(const char *op, const selection *s, const fa_tensor *x) {
+    for (int d = 0; d < s->ndim; d++)
+        if (s->size[d] == 0) return true;
+    for (int d = 0; d < s->nindices; d++)
+        if (s->index[d] && x->size[d] == 0) return fai_fail_nothing(op, d);
+    return true;
+}
+
 static bool select_places(const char *op, selection *s, const fa_tensor *x, fa_tensor *const *indices, int n) {
     *s = (selection){0};
-    return add_indices(op, s, x, indices, n) && broadcast_indices(op, s) && lay_out(op, s, x);
+    return add_indices(op, s, x, indices, n) && broadcast_indices(op, s) && check_empty(op, s, x) && lay_out(op, s, x);
 }
 
 /* Strides of t over the broadcast sizes. */

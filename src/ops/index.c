@@ -11,10 +11,12 @@ static void set_strides(fa_plan_view *view, int ndim, const int64_t *size, const
     for (int d = 0; d < ndim; d++) view->size[d] = size[d], view->stride[d] = stride[d];
 }
 
+bool fai_fail_nothing(const char *op, int dim) {
+    return fai_fail(FA_ERR_INDEX, op, "index is out of bounds for dimension %d with size 0: there is nothing to index", dim);
+}
+
 static bool set_place(const char *op, fa_plan *plan, const fai_place *place, fa_tensor *index) {
-    if (place->size == 0)
-        return fai_fail(FA_ERR_INDEX, op, "index is out of bounds for dimension %d with size 0: there is nothing to index",
-                        place->dim);
+    if (place->size == 0) return fai_fail_nothing(op, place->dim);
     plan->n[1] = place->step, plan->n[2] = place->size, plan->n[3] = place->dim, plan->n[4] = place->kind,
     plan->n[5] = place->not_negative, plan->n[7] = fai_on_cpu(index) ? 0 : fai_status_number(op);
     return fai_indices_fit(op, index, place->not_negative ? 0 : -place->size, place->size - 1, 0, place->kind, place->dim,
@@ -191,6 +193,9 @@ fa_tensor *fai_index_select_forward(fa_tensor *x, int64_t dim, fa_tensor *index)
     const char *op = "index_select";
     int at;
     if (!fai_wrap_dim(op, dim, x->ndim, &at) || !check_vector(op, index)) return NULL;
+    if (x->ndim == 0 && index->numel != 1)
+        return fai_fail(FA_ERR_RUNTIME, op, "index_select(): Index to scalar can have only 1 value, got %lld value(s)",
+                        (long long)index->numel);
     FA_SCOPE;
     fa_tensor *source = fai_at_least_1d(op, x);
     if (!source) return NULL;

@@ -26,6 +26,7 @@ typedef struct fai_columns {
 } fai_columns;
 
 /* other = indexed[index], or the reverse. place NULL: index holds checked offsets. Errors of the CPU are there on return. */
+bool fai_fail_nothing(const char *op, int dim); /* an index along a dimension of size 0 */
 bool fai_index_run(const char *op, bool writes, fa_tensor *indexed, fa_tensor *other, fa_tensor *index, const fai_space *space,
                    const fai_place *place);
 /* out = checked index * place->step, added to what is there if add, plus the place's offset by the strides base (may be NULL).
