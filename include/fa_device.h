@@ -53,6 +53,10 @@ FA_API bool fa_device_get_properties(fa_device device, fa_device_properties *out
 FA_API void fa_device_uuid_text(const fa_device_properties *properties, char *out, size_t n);
 
 /* What a device's sensors say now. Drivers average over the last fraction of a second. */
+/* Whether copies from device to peer need not go through the host's memory: both are of one backend, which reaches one from the other. false for a
+ * device and itself; and, with an error, where one of them is not there (FA_ERR_RUNTIME, FA_ERR_DEVICE). Copies work either way. */
+FA_API bool fa_device_can_access_peer(fa_device device, fa_device peer);
+
 typedef struct fa_device_sensors {
     int utilization;            /* per cent of the time in which a kernel ran */
     int memory_utilization;     /* per cent of the time in which memory was read or written */

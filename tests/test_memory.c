@@ -137,8 +137,8 @@ static void the_table_is_pytorchs(void **state)
         number[n - 1] = n * 7919 * n * 7919 % modulus;
     }
     static char ours[16384], theirs[16384];
-    size_t used = fai_memory_table(&s, 3, false, ours, sizeof ours);
-    used += fai_memory_table(&s, 3, true, ours + used, sizeof ours - used);
+    size_t used = fai_memory_table(&s, FA_CUDA(3), false, ours, sizeof ours);
+    used += fai_memory_table(&s, FA_CUDA(3), true, ours + used, sizeof ours - used);
     FILE *file = fopen("tests/golden/memory_summary.txt", "r");
     assert_non_null(file);
     size_t length = fread(theirs, 1, sizeof theirs - 1, file);
@@ -146,7 +146,7 @@ static void the_table_is_pytorchs(void **state)
     assert_int_equal(used, length);
     assert_string_equal(ours, theirs);
     char few[10];
-    assert_int_equal(fai_memory_table(&s, 3, false, few, sizeof few) + fai_memory_table(&s, 3, true, NULL, 0), used);
+    assert_int_equal(fai_memory_table(&s, FA_CUDA(3), false, few, sizeof few) + fai_memory_table(&s, FA_CUDA(3), true, NULL, 0), used);
     assert_int_equal(strlen(few), sizeof few - 1);
 }
 

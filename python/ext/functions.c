@@ -816,21 +816,24 @@ FAPY_DO(xpu) { return moved_to_type(v, FA_DEVICE_XPU, "xpu"); }
 static const char *const type_names[FA_DTYPE_COUNT] = {[FA_BOOL] = "Bool", [FA_UINT8] = "Byte", [FA_INT8] = "Char", [FA_INT16] = "Short", [FA_INT32] = "Int",
     [FA_INT64] = "Long", [FA_FLOAT16] = "Half", [FA_BFLOAT16] = "BFloat16", [FA_FLOAT32] = "Float", [FA_FLOAT64] = "Double"};
 
-/* "torch.FloatTensor", "torch.cuda.LongTensor" and the classes of those names */
+/* "torch.FloatTensor", "torch.cuda.LongTensor" and the classes of those names, which say the device too */
 static bool type_from(PyObject *o, target *t)
 {
     if (Py_TYPE(o) == &fapy_Dtype || o == (PyObject *)&PyFloat_Type || o == (PyObject *)&PyLong_Type) return fapy_dtype_from(o, "type", "dtype", 1, &t->dtype);
-    PyObject *name = PyUnicode_Check(o) ? Py_NewRef(o) : PyObject_GetAttrString(o, "__name__");
-    const char *text = name ? PyUnicode_AsUTF8(name) : NULL, *last = text ? strrchr(text, '.') : NULL;
-    last = last ? last + 1 : text;
-    char wanted[32];
-    for (int d = FA_BOOL; last && d < FA_DTYPE_COUNT; d++) {
+    if (!PyUnicode_Check(o) && !PyType_Check(o)) return PyErr_SetString(PyExc_TypeError, "dtype must be a type, str, or dtype object"), false;
+    PyObject *kind = PyUnicode_Check(o) ? NULL : PyObject_GetAttrString(o, "_device"), *last = PyUnicode_Check(o) ? NULL : PyObject_GetAttrString(o, "__name__");
+    PyErr_Clear();
+    PyObject *name = kind && last ? PyUnicode_FromFormat("torch.%S.%S", kind, last) : Py_NewRef(last ? last : o);
+    const char *text = name ? PyUnicode_AsUTF8(name) : NULL, *dot = text ? strrchr(text, '.') : NULL;
+    char wanted[32], device[32] = "cpu";
+    for (int d = FA_BOOL; dot && d < FA_DTYPE_COUNT; d++) {
         snprintf(wanted, sizeof wanted, "%sTensor", type_names[d]);
-        if (strcmp(last, wanted) == 0) t->dtype = (fa_dtype)d;
+        if (strcmp(dot + 1, wanted) == 0 && strncmp(text, "torch.", 6) == 0) t->dtype = (fa_dtype)d;
     }
-    if (text && strstr(text, ".cuda.")) t->device = FA_CUDA(-1);
-    if (!t->dtype) PyErr_Clear(), PyErr_Format(PyExc_ValueError, "invalid type: '%s'", text ? text : Py_TYPE(o)->tp_name);
-    Py_XDECREF(name);
+    if (t->dtype && dot - text > 6) snprintf(device, sizeof device, "%.*s", (int)(dot - text - 6), text + 6);
+    if (t->dtype && !(t->device = fa_device_parse(device)).type) fa_error_take(), t->dtype = 0;
+    if (!t->dtype && text) PyErr_Format(PyExc_ValueError, "invalid type: '%s'. Such a type is written 'torch.FloatTensor' or 'torch.cuda.FloatTensor'; or give a dtype", text);
+    Py_XDECREF(kind), Py_XDECREF(last), Py_XDECREF(name);
     return t->dtype != 0;
 }
 

@@ -274,6 +274,17 @@ static PyObject *device_sensors(PyObject *self, PyObject *device)
     return Py_BuildValue("(iiiii)", s.utilization, s.memory_utilization, s.temperature, s.power, s.clock);
 }
 
+/* can_access_peer(device, peer) */
+static PyObject *can_access_peer(PyObject *self, PyObject *args)
+{
+    PyObject *from, *to;
+    fa_device d, peer;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OO", &from, &to) || !device_arg(from, "can_access_peer", &d) || !device_arg(to, "can_access_peer", &peer)) return NULL;
+    const bool can = fa_device_can_access_peer(d, peer);
+    return fa_error_peek() ? fapy_raise() : PyBool_FromLong(can);
+}
+
 /* why_not(device): the steps of fa_device_why_not. */
 static PyObject *why_not(PyObject *self, PyObject *type)
 {
@@ -466,6 +477,7 @@ PyMethodDef fapy_system_functions[] = {
     {"_device_properties", device_properties, METH_O, NULL},
     {"_fallbacks", fallbacks, METH_NOARGS, NULL},
     {"_device_sensors", device_sensors, METH_O, NULL},
+    {"_can_access_peer", can_access_peer, METH_VARARGS, NULL},
     {"_why_not", why_not, METH_O, NULL},
     {"_math_modes", math_modes, METH_VARARGS, NULL},
     {"_libraries", libraries, METH_O, NULL},

@@ -218,9 +218,12 @@ def set_default_tensor_type(t, /):
     import warnings
     warnings.warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and torch.set_default_device() "
                   "as alternatives.", stacklevel=2)
-    name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
-    set_default_dtype(_types.NAMES[name.rpartition(".")[2].replace("Tensor", "")])
-    set_default_device("cuda" if ".cuda." in name else "cpu")
+    kind, _, name = (t if isinstance(t, str) else f"torch.{t._device}.{t.__name__}").rpartition(".")
+    dtype = _types.NAMES.get(name.removesuffix("Tensor")) if kind.partition(".")[0] == "torch" else None
+    if dtype is None:
+        raise TypeError(f"invalid type object: {t} is no tensor type, as 'torch.FloatTensor' or 'torch.cuda.FloatTensor' are")
+    set_default_dtype(dtype)
+    set_default_device(kind.partition(".")[2] or "cpu")
 
 
 _print_options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}

@@ -1,12 +1,12 @@
 """What torch.cuda, torch.xpu, torch.mps and their kind have in common: functions about one kind of device."""
 from . import _C
-from ._C import device as _device
+from ._C import AcceleratorError, OutOfMemoryError, device as _device
 from . import _graphs, _memory, _streams
 
 
 def device_or_index(d):
-    """A device of what users name one by; a number is that of a CUDA device."""
-    return _device("cuda", d) if isinstance(d, int) else _device(d)
+    """A device of what users name one by; a number is that of an accelerator."""
+    return _device(d)
 
 
 class Uuid(str):
@@ -127,7 +127,10 @@ def make(kind):
         """
         if isinstance(device, int) and device < 0:
             return
-        _C._set_device(where(device))
+        there = where(device)
+        if there.index is None:
+            raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {there}. Give its number: set_device(0)")
+        _C._set_device(there)
 
     class device:
         """`with device(1):` another current device until the end.
@@ -262,7 +265,7 @@ def make(kind):
         return [g.get_state() for g in generators()]
 
     def set_rng_state(new_state, device=kind):
-        """Goes on from what get_rng_state gave.
+        """Goes on from what get_rng_state gave; where there is no device, nothing.
 
         >>> state = torch.cuda.get_rng_state()
         >>> a = torch.rand(2, device='cuda')
@@ -271,7 +274,8 @@ def make(kind):
         True
         """
         there = where(device)
-        _C._default_generator(_device(kind, current_device() if there.index is None else there.index)).set_state(new_state)
+        if is_available():
+            _C._default_generator(_device(kind, current_device() if there.index is None else there.index)).set_state(new_state)
 
     def set_rng_state_all(new_states):
         """Goes on from what get_rng_state_all gave.
@@ -352,15 +356,20 @@ def make(kind):
         return False
 
     def can_device_access_peer(device, peer_device):
-        """Whether copies between two devices need not go through the host: not here.
+        """Whether copies between two devices need not go through the host.
 
         >>> torch.cuda.can_device_access_peer(0, 1)
-        False
+        True
         """
-        return False
+        init()
+        for word, index in (("", where(device).index), ("peer ", where(peer_device).index)):
+            if index is not None and index >= device_count():
+                raise AssertionError(f"Invalid {word}device id: {index}, where there are {device_count()} devices")
+        return _C._can_access_peer(where(device), where(peer_device))
 
     default_generators = DefaultGenerators(generators)
     names = dict(locals())
+    names.update(AcceleratorError=AcceleratorError, OutOfMemoryError=OutOfMemoryError)
     for hidden in ("kind", "where", "generators"):
         names.pop(hidden, None)
     names.update(_memory.make(kind, where))

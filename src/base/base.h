@@ -97,7 +97,7 @@ typedef struct fai_thread {
     bool non_blocking;                  /* copies between pinned memory and devices are queued and not waited for */
     const char *reader;                 /* FAI_READER: who asks for a device's numbers */
     const char *called;                 /* FAI_CALLED: the function whose name errors carry */
-    int16_t current_device[16];         /* by type */
+    int16_t current_device[32];         /* by type */
     uint8_t stream_of[64];              /* by device: the id of its current stream */
     void *memory_pool;                  /* the fa_mempool that this thread's memory comes from; NULL: none */
     fa_device default_device;           /* all zero: the process-wide one */

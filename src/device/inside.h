@@ -10,7 +10,7 @@
 #include <fa_stream.h>
 #include <pthread.h>
 
-enum { FAI_TYPES = 16, FAI_DEVICES = 64, FAI_BINS = 600, FAI_LOG = 64, FAI_SPOILED = 8 };
+enum { FAI_TYPES = 32, FAI_DEVICES = 64, FAI_BINS = 600, FAI_LOG = 64, FAI_SPOILED = 8 };
 enum { FAI_STREAM_POOL = 32, FAI_STREAMS = 96 }; /* of each priority; and of a device in all, with those of somebody else */
 
 /* ---- allocator.c ---- */
@@ -174,6 +174,7 @@ void fai_open_backends(int type);                   /* registry.c: what may serv
 const char *fai_type_name(int type);                /* NULL if there is none */
 int fai_type_of_name(const char *name, size_t n);   /* 0 if there is none */
 int fai_type_add(const char *name);                 /* a plug-in's; 0 if the table is full or the name can't be one */
+bool fai_fail_unserved(int type, const char *op);  /* an error, and true, if torch knows the type and nothing here serves it */
 void fai_type_upper(char out[16], int type);        /* "CUDA" */
 
 /* ---- allocator.c ---- */
@@ -260,7 +261,7 @@ void fai_count_segment(fai_dev *dev, const fai_block *block, bool more);
 void fai_count_inactive(fai_dev *dev, const fai_block *block, bool more); /* free, in a segment that others use too */
 
 /* ---- summary.c ---- */
-size_t fai_memory_table(const fa_memory_stats *stats, int index, bool abbreviated, char *out, size_t n);
+size_t fai_memory_table(const fa_memory_stats *stats, fa_device device, bool abbreviated, char *out, size_t n);
 
 /* ---- library.c: 1: a library did it; 0: the own kernel is to do it; -1: an error ---- */
 int fai_library_launch(fai_dev *dev, int kernel, const fa_plan *plan, fai_buffer *const buffers[8], const fa_address pointers[8],

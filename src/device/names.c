@@ -48,25 +48,37 @@ void fai_type_upper(char out[16], int type) {
 
 static fa_device bad(void) { return fa_device_of_type(0, 0); }
 
-/* torch knows types that no backend here serves: that is no misspelling. */
+/* torch knows types that no backend here serves: they can be named, and an error tells it where one is used. */
 static bool is_torchs(const char *text, size_t n) {
     for (const char *at = TORCH_TYPES; *at; at += strcspn(at, ","), at += strspn(at, ", "))
         if (strcspn(at, ",") == n && !strncmp(at, text, n)) return true;
     return false;
 }
 
-static fa_device fail_type(const char *text, size_t n) {
-    if (is_torchs(text, n)) {
-        if (n == 4 && !strncmp(text, "meta", n))
-            fai_fail(FA_ERR_UNSUPPORTED, "device", "Tensors on the device meta, which have sizes and no data, are planned. For a model's sizes alone, "
-                                                   "make it on the CPU");
-        else
-            fai_fail(FA_ERR_UNSUPPORTED, "device",
-                     "Found no %.*s device on your system: nothing in Facula serves this type. FACULA_PLUGINS=/path/to/%.*s.so would bring it, "
-                     "FACULA_SIM=%.*s:2 gives two simulated ones, and GPUs of every maker are 'opencl' where their OpenCL driver is",
-                     (int)n, text, (int)n, text, (int)n, text);
-        return bad();
-    }
+static int add_torchs(const char *text, size_t n) {
+    char name[NAME_SIZE] = "";
+    if (n >= NAME_SIZE || !is_torchs(text, n)) return 0;
+    memcpy(name, text, n);
+    if (!strcmp(name, "mkldnn"))
+        fai_warn("device", "'mkldnn' is no longer used as device type. So torch.device('mkldnn') will be deprecated and removed in the future. "
+                           "Please use other valid device types instead.");
+    return fai_type_add(name);
+}
+
+bool fai_fail_unserved(int type, const char *op) {
+    const char *name = fai_type_name(type);
+    if (type <= FA_DEVICE_NPU || !name || !is_torchs(name, strlen(name))) return false;
+    if (!strcmp(name, "meta"))
+        fai_fail(FA_ERR_UNSUPPORTED, op, "Tensors on the device meta, which have sizes and no data, are planned. For a model's sizes alone, make it on the CPU");
+    else
+        fai_fail(FA_ERR_UNSUPPORTED, op,
+                 "Found no %s device on your system: nothing in Facula serves this type. FACULA_PLUGINS=/path/to/%s.so would bring it, "
+                 "FACULA_SIM=%s:2 gives two simulated ones, and GPUs of every maker are 'opencl' where their OpenCL driver is",
+                 name, name, name);
+    return true;
+}
+
+static fa_device fail_type(const char *text) {
     fai_text known = {0};
     for (int type = 1; fai_type_name(type); type++) fai_text_add(&known, "%s%s", type > 1 ? ", " : "", fai_type_name(type));
     fai_fail(FA_ERR_RUNTIME, "device",
@@ -106,7 +118,8 @@ fa_device fa_device_parse(const char *text) {
         fai_open_backends(0);
         type = fai_type_of_name(text, n);
     }
-    if (!type) return fail_type(text, n);
+    if (!type) type = add_torchs(text, n);
+    if (!type) return fail_type(text);
     long index = text[n] ? (length > 5 ? 100000 : strtol(digits, NULL, 10)) : -1;
     if (index > INT16_MAX) {
         fai_fail(FA_ERR_RUNTIME, "device", "Could not parse device index '%s' in device string '%s'. The largest index is %d",

@@ -81,3 +81,10 @@ bool fai_copy_between(fai_buffer *to, size_t to_offset, fai_buffer *from, size_t
     if (!fai_is_known(here, from, op)) return false;
     return here->backend->copy_between ? copy_to_peer(&c) : copy_staged(&c);
 }
+
+bool fa_device_can_access_peer(fa_device device, fa_device peer) {
+    const char *op = "device_can_access_peer";
+    fai_dev *here = fai_dev_get(device, op), *there = here ? fai_dev_get(peer, op) : NULL;
+    if (!there || here == there || here->backend != there->backend || !here->backend->copy_between) return false;
+    return here->backend->copy_between(here->ordinal, 0, 0, there->ordinal, 0, 0) == 0;
+}

@@ -290,6 +290,7 @@ static bool fail_none(int type, const char *op) {
     if (!name)
         return fai_fail(FA_ERR_RUNTIME, op,
                         "device type %d is unknown; make devices with fa_device_parse(\"cuda\") or FA_CUDA(0)", type);
+    if (!why_none[type][0] && fai_fail_unserved(type, op)) return false;
     if (unusable[type] || strncmp(why, "No CUDA GPUs are available", 26) == 0) { /* PyTorch's sentences for these */
         const size_t used = strlen(why);
         if (!sim || !*sim) snprintf(why + used, sizeof why - used, ", or learn without a GPU: FACULA_SIM=%s:2 in the environment", name);

@@ -60,14 +60,17 @@ static void group(writer *w, const char *name, const fa_memory_count *c, bool by
     row(w, "      from small pool", &c[FA_POOL_SMALL], unit, bytes);
 }
 
-size_t fai_memory_table(const fa_memory_stats *s, int index, bool abbreviated, char *out, size_t n) {
+size_t fai_memory_table(const fa_memory_stats *s, fa_device device, bool abbreviated, char *out, size_t n) {
     writer w = {out, n, 0};
+    char kind[16], title[64];
+    fai_type_upper(kind, device.type);
+    snprintf(title, sizeof title, "PyTorch %s memory summary, device ID %d", kind, device.index);
     if (n) out[0] = 0;
     line(&w, '=');
-    add(&w, "|                  PyTorch CUDA memory summary, device ID %-17d |\n", index);
+    add(&w, "|                  %-57s|\n", title);
     line(&w, '-');
-    add(&w, "|            CUDA OOMs: %-12llu |        cudaMalloc retries: %-8llu  |\n", (unsigned long long)s->num_ooms,
-        (unsigned long long)s->num_alloc_retries);
+    add(&w, "|%16s OOMs: %-12llu |%18s retries: %-8llu  |\n", kind, (unsigned long long)s->num_ooms,
+        device.type == FA_DEVICE_CUDA ? "cudaMalloc" : "malloc", (unsigned long long)s->num_alloc_retries);
     line(&w, '=');
     add(&w, "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n");
     group(&w, "Allocated memory", s->allocated_bytes, true, !abbreviated);
@@ -89,5 +92,5 @@ size_t fa_memory_summary(fa_device device, bool abbreviated, char *out, size_t n
     fa_memory_stats stats;
     if (n) out[0] = 0;
     if (!fa_memory_get_stats(device, &stats)) return 0;
-    return fai_memory_table(&stats, fai_dev_find(device)->name.index, abbreviated, out, n);
+    return fai_memory_table(&stats, fai_dev_find(device)->name, abbreviated, out, n);
 }

@@ -62,9 +62,11 @@ torch.full((2,), 1, pin_memory=True).is_pinned() and torch.randint(3, (2,), pin_
 torch.ones(2).new_tensor([1.], requires_grad=True) | tensor([1.], requires_grad=True)
 torch.tril_indices(2, 2, pin_memory=True).is_pinned(), torch.triu_indices(2, 2, dtype=torch.int32).dtype | (True, torch.int32)
 torch.ones(2, pin_memory=False).is_pinned() | False
-torch.device('hpu') | NotImplementedError: Found no hpu device on your system: nothing in Facula serves this type.
+torch.device('hpu'), torch.device('hpu:1').index | (device(type='hpu'), 1)
+torch.ones(2, device='hpu') | NotImplementedError: Found no hpu device on your system: nothing in Facula serves this type.
 torch.ones(2, device='xla:1') | NotImplementedError: Found no xla device on your system: nothing in Facula serves this type.
-torch.device('meta') | NotImplementedError: Tensors on the device meta, which have sizes and no data, are planned.
+torch.device('meta') | device(type='meta')
+torch.ones(2).to('meta') | NotImplementedError: Tensors on the device meta, which have sizes and no data, are planned.
 torch.ones(2, device='xpu') | RuntimeError: Found no xpu device: FACULA_SIM=cuda:2 names none. Add one: FACULA_SIM=cuda:2,xpu:1
 torch.ones(2, device='cuda').pin_memory() | RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned
 torch.empty(10**12, device='cuda') | OutOfMemoryError: CUDA out of memory. Tried to allocate 3725.29 GiB.

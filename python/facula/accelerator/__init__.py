@@ -16,6 +16,22 @@ def _module():
     return _made.setdefault(kind, _make(kind))
 
 
+def _index(device, optional=True):
+    """The index of an accelerator out of None (the current one), a number, a text or a device."""
+    if device is None or isinstance(device, int):
+        return device
+    if isinstance(device, str):
+        device = _C.device(device)
+    index = getattr(device, "index", None)
+    if isinstance(device, _C.device):
+        found = _C._accelerator()
+        if found is not None and device.type != found.type:
+            raise RuntimeError(f"{device.type} doesn't match the current accelerator {found}. Give a device of that type, its number, or None for the current one")
+    if index is None and not (optional and isinstance(device, _C.device)):
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}. Give a number: 0 is the first accelerator")
+    return index
+
+
 def is_available():
     """Whether there is an accelerator.
 
@@ -60,7 +76,7 @@ def set_device_index(device, /):
     1
     >>> torch.accelerator.set_device_index(0)
     """
-    _module()["set_device"](device)
+    _module()["set_device"](_index(device, optional=False))
 
 
 def current_device_idx():
@@ -96,7 +112,7 @@ class device_index:
     """
 
     def __init__(self, device, /):
-        self.idx, self.prev_idx = device, None
+        self.idx, self.prev_idx = _index(device), None
 
     def __enter__(self):
         if self.idx is not None:
@@ -115,7 +131,7 @@ def current_stream(device=None, /):
     >>> torch.accelerator.current_stream().device
     device(type='cuda', index=0)
     """
-    return _module()["current_stream"](device)
+    return _module()["current_stream"](_index(device))
 
 
 def set_stream(stream):
@@ -135,7 +151,7 @@ def synchronize(device=None, /):
 
     >>> torch.accelerator.synchronize()
     """
-    _module()["synchronize"](device)
+    _module()["synchronize"](_index(device))
 
 
 def empty_cache():
@@ -161,7 +177,7 @@ def memory_allocated(device_index=None, /):
     >>> torch.accelerator.memory_allocated() >= 4096
     True
     """
-    return _module()["memory_allocated"](device_index)
+    return _module()["memory_allocated"](_index(device_index))
 
 
 def memory_reserved(device_index=None, /):
@@ -170,7 +186,7 @@ def memory_reserved(device_index=None, /):
     >>> torch.accelerator.memory_reserved() >= torch.accelerator.memory_allocated()
     True
     """
-    return _module()["memory_reserved"](device_index)
+    return _module()["memory_reserved"](_index(device_index))
 
 
 def max_memory_allocated(device_index=None, /):
@@ -179,7 +195,7 @@ def max_memory_allocated(device_index=None, /):
     >>> torch.accelerator.max_memory_allocated() >= torch.accelerator.memory_allocated()
     True
     """
-    return _module()["max_memory_allocated"](device_index)
+    return _module()["max_memory_allocated"](_index(device_index))
 
 
 def max_memory_reserved(device_index=None, /):
@@ -188,7 +204,7 @@ def max_memory_reserved(device_index=None, /):
     >>> torch.accelerator.max_memory_reserved() >= torch.accelerator.memory_reserved()
     True
     """
-    return _module()["max_memory_reserved"](device_index)
+    return _module()["max_memory_reserved"](_index(device_index))
 
 
 def memory_stats(device_index=None, /):
@@ -197,7 +213,7 @@ def memory_stats(device_index=None, /):
     >>> torch.accelerator.memory_stats()['allocated_bytes.all.current'] == torch.accelerator.memory_allocated()
     True
     """
-    return _module()["memory_stats"](device_index)
+    return _module()["memory_stats"](_index(device_index))
 
 
 def reset_peak_memory_stats(device_index=None, /):
@@ -208,7 +224,7 @@ def reset_peak_memory_stats(device_index=None, /):
     True
     """
     if is_available():
-        _module()["reset_peak_memory_stats"](device_index)
+        _module()["reset_peak_memory_stats"](_index(device_index))
 
 
 def reset_accumulated_memory_stats(device_index=None, /):
@@ -217,7 +233,7 @@ def reset_accumulated_memory_stats(device_index=None, /):
     >>> torch.accelerator.reset_accumulated_memory_stats()
     """
     if is_available():
-        _module()["reset_accumulated_memory_stats"](device_index)
+        _module()["reset_accumulated_memory_stats"](_index(device_index))
 
 
 def get_memory_info(device_index=None, /):
@@ -227,7 +243,7 @@ def get_memory_info(device_index=None, /):
     >>> 0 < free <= total
     True
     """
-    return _module()["mem_get_info"](device_index)
+    return _module()["mem_get_info"](_index(device_index))
 
 
 def get_device_capability(device=None, /):
@@ -236,6 +252,7 @@ def get_device_capability(device=None, /):
     >>> torch.float16 in torch.accelerator.get_device_capability()['supported_dtypes']
     True
     """
+    _module()["get_device_properties"](_index(device))  # whether it is there
     return {"supported_dtypes": {_C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.bfloat16, _C.float32, _C.float64}}
 
 

@@ -439,13 +439,19 @@ class Module(_C._ModuleBase):
 
     def to(self, *args, **kwargs):
         """to(device), to(dtype), to(device, dtype), to(tensor): moves and converts floating parameters and buffers, in place."""
-        device, dtype = _parse_to(*args, **kwargs)
+        device, dtype, non_blocking, memory_format = _parse_to(args, **kwargs)
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
         def convert(t):
-            to = [x for x in (device, dtype if t.is_floating_point() else None) if x is not None]
-            return t.to(*to) if to else t
+            options = {"non_blocking": non_blocking}
+            if device is not None:
+                options["device"] = device
+            if dtype is not None and t.is_floating_point():
+                options["dtype"] = dtype
+            if memory_format is not None and t.dim() in (4, 5):
+                options["memory_format"] = memory_format
+            return t.to(**options)
 
         return self._converted(convert)
 
@@ -703,27 +709,34 @@ class Module(_C._ModuleBase):
         return sorted(n for n in names if not n[:1].isdigit())
 
 
-def _parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
+def _parse_to(args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None, **others):
+    """The arguments of to(), as Tensor.to takes them: device, dtype, non_blocking, memory_format."""
+    def named(x):
+        return ("torch." if isinstance(x, (_C.dtype, _C.device)) else "") + type(x).__name__
+
+    wrong = bool(others)
     for i, a in enumerate(args):
-        if isinstance(a, _C.dtype):
+        if isinstance(a, _C.dtype) and dtype is None:
             dtype = a
+        elif i == 0 and (a is float or isinstance(a, float)):  # a number stands for a tensor of it
+            dtype = _C.float64
         elif isinstance(a, _C.Tensor):
             device, dtype = a.device, a.dtype
         elif isinstance(a, bool) and i:
-            continue
-        elif a is None:
-            continue
-        elif isinstance(a, (str, _C.device)) or isinstance(a, int):
+            non_blocking = non_blocking or a
+        elif i == 0 and isinstance(a, (str, int, _C.device)):
             device = a
-        else:
-            raise TypeError(
-                "to() received an invalid combination of arguments - got ("
-                + ", ".join(type(x).__name__ for x in args)
-                + "), but expected one of:\n * (torch.device device = None, torch.dtype dtype = None, bool non_blocking ="
-                " False, bool copy = False, *, torch.memory_format memory_format = None)\n * (torch.dtype dtype, bool"
-                " non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n * (Tensor tensor,"
-                " bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
-            )
+        elif a is not None:
+            wrong = True
+    if wrong:
+        raise TypeError(
+            "to() received an invalid combination of arguments - got ("
+            + ", ".join([named(x) for x in args] + [f"{name}={named(x)}" for name, x in others.items()])
+            + "), but expected one of:\n * (torch.device device = None, torch.dtype dtype = None, bool non_blocking ="
+            " False, bool copy = False, *, torch.memory_format memory_format = None)\n * (torch.dtype dtype, bool"
+            " non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n * (Tensor tensor,"
+            " bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+        )
     if device is not None and not isinstance(device, _C.device):
-        device = _C.device(device) if isinstance(device, str) else _C.device("cuda", device)
-    return device, dtype
+        device = _C.device(device)
+    return device, dtype, non_blocking, memory_format
