@@ -127,6 +127,14 @@ static void other_libraries_streams_are_bounded(void **state) {
     EXPECT(FA_ERR_RUNTIME, "cuda:1 has 31 streams of other libraries already, and there can be no more: use them again");
 }
 
+static void a_handle_that_is_no_stream(void **state) {
+    (void)state;
+    FA_SCOPE;
+    assert_false(fa_stream_external(FA_CUDA(0), (void *)(uintptr_t)12345).device.type);
+    EXPECT(FA_ERR_DEVICE, "CUDA error: invalid resource handle (CUDA_ERROR_INVALID_HANDLE)");
+    assert_true(fa_synchronize(FA_CUDA(0))); /* nothing is spoiled by that */
+}
+
 /* ---- events ---- */
 
 static void events_come_when_their_work_is_done(void **state) {
@@ -639,6 +647,7 @@ int main(void) {
         cmocka_unit_test_teardown(gradients_left_in_side_streams_are_the_callers, clean),
         cmocka_unit_test_teardown(threads_with_streams_of_their_own, clean),
         cmocka_unit_test_teardown(other_libraries_streams_are_bounded, clean),
+        cmocka_unit_test_teardown(a_handle_that_is_no_stream, clean),
     };
     const int failed = cmocka_run_group_tests(tests, setup, NULL);
     return failed + fa_finish("test_streams");

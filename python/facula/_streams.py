@@ -12,6 +12,13 @@ def _kind_there():
     return "cuda" if found is None else found.type
 
 
+def _checked(what, kind, call):
+    """what, which has to be a Stream or an Event."""
+    if isinstance(what, kind):
+        return what
+    raise TypeError(f"{call}: {kind.__name__} needed, not {type(what).__name__}")
+
+
 class Stream:
     """Stream(device=None, *, priority=0)
 
@@ -71,11 +78,12 @@ class Stream:
 
     def wait_stream(self, stream):
         """Work put in later begins after all that the other stream has now."""
+        _checked(stream, _bases[0], "wait_stream()")
         _C._stream_wait_stream(self.device, self.stream_id, stream.device, stream.stream_id)
 
     def wait_event(self, event):
         """Work put in later begins after the event."""
-        event.wait(self)
+        _checked(event, _bases[1], "wait_event()").wait(self)
 
     def record_event(self, event=None):
         """Puts an event, or a new one, behind all work so far; returns it."""
@@ -133,6 +141,7 @@ class Event:
 
     def _named(self, stream):
         if stream is not None:
+            _checked(stream, _bases[0], "an event's record() and wait()")
             return stream.device, stream.stream_id
         return _C._stream("current", _device(self._kind))
 
@@ -155,7 +164,7 @@ class Event:
 
     def elapsed_time(self, end_event):
         """Milliseconds from this event to the other; both must have been reached."""
-        return self._event.elapsed(end_event._event)
+        return self._event.elapsed(_checked(end_event, _bases[1], "elapsed_time()")._event)
 
     def ipc_handle(self):
         """Events of several processes: not there."""
@@ -181,7 +190,7 @@ class StreamContext:
     """
 
     def __init__(self, stream):
-        self.stream = stream
+        self.stream = None if stream is None else _checked(stream, _bases[0], "stream()")
 
     def __enter__(self):
         if self.stream is not None:
@@ -327,6 +336,7 @@ def make(kind, where):
         >>> torch.cuda.set_stream(torch.cuda.default_stream())
         """
         if stream is not None:
+            _checked(stream, base_stream, "set_stream()")
             _C._stream_set(stream.device, stream.stream_id)
 
     for made in (Stream, ExternalStream, Event, StreamContext):

@@ -62,9 +62,22 @@ bool fai_stream_take_over(fai_buffer *b, int from, const char *op) {
 
 /* ---- making them ---- */
 
+/* Whether the driver knows a handle, asked without a wait: a wrong one would spoil every later wait for the device. */
+static bool is_stream(fai_dev *dev, fa_stream_handle handle, const char *op) {
+    fa_event_handle event;
+    const char *const doing = "looking at a stream of another library";
+    int code = dev->backend->event_create(dev->ordinal, &event);
+    if (code) return fai_fail_backend(dev, code, op, doing);
+    code = dev->backend->event_record(dev->ordinal, event, handle);
+    if (code) fai_fail_backend(dev, code, op, doing); /* now: the text is of the last error */
+    dev->backend->event_destroy(dev->ordinal, event);
+    return code == 0;
+}
+
 /* With the lock held. handle: somebody else's stream; NULL: one is made. */
 static fai_stream *make_stream(fai_dev *dev, int id, int priority, fa_stream_handle handle, const char *op) {
     const bool external = handle != NULL;
+    if (external && !is_stream(dev, handle, op)) return NULL;
     int code = external ? 0 : dev->backend->stream_create(dev->ordinal, priority, &handle);
     if (code) {
         fai_fail_backend(dev, code, op, "making a stream");

@@ -90,6 +90,12 @@ class Streams(unittest.TestCase):
             end.record()
         with self.assertRaises(NotImplementedError):
             end.ipc_handle()
+        s = torch.cuda.Stream()
+        for call, name, kind in ((lambda: end.record("x"), "an event's record", "Stream needed, not str"), (lambda: s.wait_stream(None), "wait_stream", "Stream needed, not NoneType"),
+                                 (lambda: s.wait_event(s), "wait_event", "Event needed, not Stream"), (lambda: torch.cuda.stream(1), "stream", "Stream needed, not int"),
+                                 (lambda: torch.cuda.set_stream("s"), "set_stream", "Stream needed, not str"), (lambda: start.elapsed_time(None), "elapsed_time", "Event needed, not NoneType")):
+            with self.assertRaisesRegex(TypeError, f"{name}.*: {kind}"):
+                call()
 
     def test_pinned_memory(self):
         x = torch.arange(10.).pin_memory()

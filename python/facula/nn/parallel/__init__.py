@@ -4,10 +4,32 @@ import copy
 import warnings
 
 from ... import _C
-from ..._device_module import device_or_index as _device
+from ..._nested import leaves
 from ..modules.module import Module
 
 __all__ = ["replicate", "scatter", "parallel_apply", "gather", "data_parallel", "DataParallel", "DistributedDataParallel"]
+
+
+def _device(d):
+    """A device of what users name one by; a number is that of an accelerator."""
+    if not isinstance(d, int):
+        return _C.device(d)
+    kind = _C._accelerator()
+    return _C.device("cuda" if kind is None else kind.type, d)
+
+
+def _index(d):
+    """The number of an accelerator."""
+    if isinstance(d, int):
+        return d
+    d = _C.device(d)
+    if d.type == "cpu":
+        raise ValueError(f"Expected a non cpu device, but got: {d}. Name an accelerator by its number: device_ids=[0, 1]")
+    return d.index or 0
+
+
+def _has_tensor(value):
+    return any(isinstance(one, _C.Tensor) for one in leaves(value))
 
 
 def replicate(network, devices, detach=False):
@@ -57,13 +79,37 @@ def scatter(inputs, target_gpus, dim=0):
 
 
 def parallel_apply(modules, inputs, kwargs_tup=None, devices=None):
-    """Each module on its inputs; devices work at the same time, since a call only hands work to its queue.
+    """Each module on its inputs; devices work at the same time, since a call only hands work to its queue. Meanwhile the device of a module's
+    inputs, or that of devices, is the current one. An exception tells which of the modules it comes from.
 
     >>> nn.parallel.parallel_apply([nn.ReLU(), nn.Identity()], [torch.tensor(-1.0), torch.tensor(-1.0)])
     [tensor(0.), tensor(-1.)]
     """
     kwargs_tup = kwargs_tup or [{}] * len(modules)
-    return [m(*(x if isinstance(x, (tuple, list)) else (x,)), **k) for m, x, k in zip(modules, inputs, kwargs_tup)]
+    if not len(modules) == len(inputs) == len(kwargs_tup) or len(devices or modules) != len(modules):
+        raise AssertionError(f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}, of keyword arguments {len(kwargs_tup)}"
+                             " or of devices")
+    devices = [None if d is None else _device(d) for d in devices or [None] * len(modules)]
+    return [_apply(i, *one) for i, one in enumerate(zip(modules, inputs, kwargs_tup, devices))]
+
+
+def _apply(number, module, given, named, device):
+    from ... import accelerator
+
+    given = given if isinstance(given, (tuple, list)) else (given,)
+    if device is None:
+        device = next((t.device for t in leaves((given, named)) if isinstance(t, _C.Tensor)), None)
+    here = None if device is None or device.type == "cpu" else device.index
+    try:
+        with accelerator.device_index(here):
+            return module(*given, **named)
+    except Exception as error:
+        text = f"Caught {type(error).__name__} in replica {number} on device {here}.\n{error}"
+        try:
+            told = type(error)(text)
+        except TypeError:  # one that is made of something else
+            told = RuntimeError(text)
+        raise told from error
 
 
 def gather(outputs, target_device, dim=0):
@@ -87,7 +133,12 @@ def gather(outputs, target_device, dim=0):
     if first is None:
         return None
     if isinstance(first, dict):
+        if any(o.keys() != first.keys() for o in outputs):
+            raise ValueError("All dicts must have the same number of keys, and the same ones")
         return type(first)((k, gather([o[k] for o in outputs], target_device, dim)) for k in first)
+    if not isinstance(first, (tuple, list)):
+        raise TypeError(f"'{type(first).__name__}' object is not iterable: what a module of several devices gives is put together, so it can only be tensors, None, "
+                        "and tuples, lists and dicts of them")
     parts = [gather(list(o), target_device, dim) for o in zip(*outputs)]
     return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
 
@@ -119,10 +170,10 @@ class DataParallel(Module):
             device_ids = list(range(accelerator.device_count()))
         if not device_ids:
             raise RuntimeError("no available devices were found")
-        self.device_ids = [d if isinstance(d, int) else _C.device(d).index or 0 for d in device_ids]
+        self.device_ids = [_index(d) for d in device_ids]
         self.kind = kind.type
         output_device = self.device_ids[0] if output_device is None else output_device
-        self.output_device = output_device if isinstance(output_device, int) else _C.device(output_device).index or 0
+        self.output_device = _index(output_device)
         if len(self.device_ids) > 1 and not _said:
             _said = True
             warnings.warn(
@@ -147,14 +198,15 @@ class DataParallel(Module):
                     f" device: {t.device}. Move it before the call: model.to('{first}')"
                 )
         devices = [self._named(i) for i in self.device_ids]
+        if len(devices) == 1:
+            return self.module(*scatter(inputs, devices, self.dim)[0] if inputs else (), **(scatter(kwargs, devices, self.dim)[0] if kwargs else {}))
         pieces = scatter(inputs, devices, self.dim) if inputs else []
         named = scatter(kwargs, devices, self.dim) if kwargs else []
-        n = max(len(pieces), len(named), 1)
-        pieces = list(pieces) + [()] * (n - len(pieces))
-        named = list(named) + [{}] * (n - len(named))
-        if n == 1:
-            return self.module(*pieces[0], **named[0])
-        outputs = parallel_apply(replicate(self.module, devices[:n]), pieces, named)
+        cut = [len(parts) for parts, given in ((pieces, inputs), (named, kwargs)) if _has_tensor(given)]
+        n = max(cut) if cut else max(len(pieces), len(named), 1)  # what is no tensor goes to each device, but makes no piece of its own
+        pieces = (list(pieces) + [()] * n)[:n]
+        named = (list(named) + [{}] * n)[:n]
+        outputs = parallel_apply(replicate(self.module, devices[:n]), pieces, named, devices[:n])
         return gather(outputs, self._named(self.output_device), self.dim)
 
 
