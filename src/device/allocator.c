@@ -352,8 +352,14 @@ fai_block *fai_block_new(fai_dev *dev, fai_heap *heap, size_t bytes, const char 
     shortage lack = {0};
     pthread_mutex_lock(&dev->memory_lock);
     fai_block *block = new_block(dev, heap, bytes, site, op, &lack);
+    if (block) fai_trace_took(dev, block);
     pthread_mutex_unlock(&dev->memory_lock);
     return FAI_UNLIKELY(lack.found) ? fai_fail_device_memory(dev, bytes, lack.released, op) : block;
+}
+
+fai_block *fai_block_try(fai_dev *dev, fai_heap *heap, size_t bytes) {
+    shortage lack = {0};
+    return new_block(dev, heap, bytes, 0, NULL, &lack);
 }
 
 /* Makes one block of two neighbours; the right one's description goes. */
@@ -402,6 +408,7 @@ static void free_block(fai_dev *dev, fai_block *block) {
 
 void fai_block_free(fai_dev *dev, fai_block *block) {
     pthread_mutex_lock(&dev->memory_lock);
+    fai_trace_gave(dev, block);
     free_block(dev, block);
     pthread_mutex_unlock(&dev->memory_lock);
 }

@@ -26,6 +26,7 @@ typedef struct fai_block {
     struct fai_heap *heap;               /* whose memory it is */
     struct { struct fai_stream *stream; uint64_t place; } use[3]; /* other streams that use it, and how far when it was freed */
     uint8_t nuses;                       /* above 3: more than there is room for */
+    uint32_t step, number;               /* replay.c: when it was made */
 } fai_block;
 typedef struct fai_pool {
     fai_block *bin[FAI_BINS];            /* free blocks, each list by size */
@@ -81,13 +82,21 @@ static inline uint64_t fai_place_base(const fai_stream *s) { return (uint64_t)s-
 
 /* ---- steps.c: what training steps needed ---- */
 typedef struct fai_step_sort { uint64_t what; const void *optimizer; } fai_step_sort; /* steps of one kind can be compared */
-typedef struct fai_step_seen { int64_t rows; uint64_t peak, begin; } fai_step_seen; /* live at most; when it began */
+typedef struct fai_trace {               /* replay.c: what was asked for and given back */
+    uint64_t *event;
+    uint32_t n, room, taken;
+    bool broken, steady;                 /* it is not all of it; the step before went alike, so far as the counts tell */
+} fai_trace;
 typedef struct fai_steps {
-    int64_t rows, rows_before;           /* of the step that runs, 0: not known yet; of the one before */
-    fai_step_sort kind, kind_before;     /* optimizer: of the step before; of that before it */
-    uint64_t peak, begin, count;
-    fai_step_sort seen_kind;             /* of both that were seen */
-    fai_step_seen seen[2];               /* the two largest that ran through; rows 0: none */
+    int64_t rows;                        /* of the step that runs, 0: not known yet */
+    fai_step_sort kind;                  /* its; optimizer: of the step before, until it ends */
+    uint32_t count, good, good_taken, good_n; /* steps and tries begun; the last one that ended as it should, its blocks and events */
+    bool tried;                          /* a try of the step that runs ran out of memory */
+    uint64_t begun_what;                 /* the kind.what that was called last, and when for the first time */
+    uint32_t begun_step, begun_number;
+    fai_trace now, trace[2];             /* of the step that runs; of two that ran through, of one kind, with the most rows */
+    fai_step_sort trace_kind;
+    int64_t trace_rows[2];
 } fai_steps;
 
 typedef struct fai_dev {
@@ -182,6 +191,7 @@ fai_block *fai_block_new(fai_dev *dev, fai_heap *heap, size_t bytes, const char 
 void fai_block_free(fai_dev *dev, fai_block *block);
 fa_address fai_block_address(const fai_block *block);
 size_t fai_block_size(const fai_block *block);
+fai_block *fai_block_try(fai_dev *dev, fai_heap *heap, size_t bytes); /* NULL without an error, if there is none; with unused descriptions at hand */
 uint64_t fai_release_unused(fai_dev *dev);          /* bytes given back to the driver */
 void fai_heap_drop(fai_dev *dev, fai_heap *heap);   /* with the lock held: of one without segments */
 void fai_block_used_by(fai_dev *dev, fai_block *block, const fai_stream *s); /* freed, it waits until that stream is done with it */
@@ -268,7 +278,17 @@ int fai_library_launch(fai_dev *dev, int kernel, const fa_plan *plan, fai_buffer
                        const char *op);
 
 /* ---- steps.c ---- */
-void fai_tell_batch(fai_dev *dev, uint64_t capacity, fai_text *out);
+void fai_tell_batch(fai_dev *dev, uint64_t capacity, size_t asked, fai_text *out);
+
+/* ---- replay.c: the first five with the lock held ---- */
+typedef struct fai_replayed { bool known; int64_t here, anew; uint64_t needed; } fai_replayed; /* rows that fit; bytes that are live at most */
+void fai_trace_took(fai_dev *dev, fai_block *block);
+void fai_trace_gave(fai_dev *dev, const fai_block *block);
+void fai_trace_end(fai_steps *s);                   /* of a step */
+bool fai_trace_has(const fai_steps *s, int64_t rows); /* a step of that kind and so many rows ran through */
+void fai_trace_free(fai_trace *t);
+void fai_trace_drop(fai_dev *dev);                  /* all of a device; takes the lock */
+fai_replayed fai_replay(fai_dev *dev, uint64_t capacity, int64_t rows, size_t asked); /* of the step that ran out of memory when it asked for so much */
 
 /* ---- report.c ---- */
 typedef struct fai_free_pieces { uint64_t bytes, largest, whole; size_t count; } fai_free_pieces; /* whole: in segments that nobody uses */

@@ -182,7 +182,10 @@ static void finish_devices(void) {
 }
 
 static void drop_device_caches(void) {
-    for (int i = 0; !fai_forked_child() && i < atomic_load(&ndevices); i++) fai_release_unused(devices[i]);
+    for (int i = 0; !fai_forked_child() && i < atomic_load(&ndevices); i++) {
+        fai_release_unused(devices[i]);
+        fai_trace_drop(devices[i]);
+    }
 }
 
 static void open_hooks(void) {

@@ -228,7 +228,7 @@ void *fai_fail_device_memory(fai_dev *dev, size_t bytes, uint64_t released, cons
     if (fai_memory_witness.graphs) fai_memory_witness.graphs(dev->name, live, &text);
     if (fai_memory_witness.evaluation) fai_memory_witness.evaluation(dev->name, live, &text);
     const uint64_t ours = available + stats.reserved_bytes[FA_POOL_ALL].current;
-    fai_tell_batch(dev, dev->limited && dev->limit < ours ? dev->limit : ours, &text);
+    fai_tell_batch(dev, dev->limited && dev->limit < ours ? dev->limit : ours, bytes, &text);
     if (fai_memory_witness.scopes) fai_memory_witness.scopes(dev->name, live, &text);
     tell_cache(dev, bytes, released, &text);
     fai_fail(FA_ERR_DEVICE_MEMORY, op, "%s", text.data ? text.data : "out of memory, and the host has none left for a report");

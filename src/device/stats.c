@@ -24,7 +24,6 @@ void fai_count_live(fai_dev *dev, const fai_block *block, bool more) {
     change(s->allocated_bytes, pool_of(block), block->size, more);
     change(s->requested_bytes, pool_of(block), block->asked, more);
     if (FAI_UNLIKELY(block->size >= fai_rules.max_split)) fai_count(&s->oversize_allocations, 1, more);
-    if (s->allocated_bytes[FA_POOL_ALL].current > dev->step.peak) dev->step.peak = s->allocated_bytes[FA_POOL_ALL].current;
 }
 
 void fai_count_active(fai_dev *dev, const fai_block *block, bool more) {
