@@ -83,6 +83,10 @@ static void mistakes(void **state) {
     refused(backend->release(0, a + 1), "OpenCL error: freeing memory of device 0 that is none");
     const fa_address pointers[8] = {a, (fa_address)999 << FAI_OPENCL_SHIFT};
     refused(backend->launch(0, NULL, kernel, 1, 256, &plan, sizeof plan, pointers), "OpenCL error: operand 1 of a kernel has no memory on device 0");
+    fa_plan table = {.groups = 1, .view = {[0] = {.kind = FA_VIEW_TABLE}}};
+    table.n[FA_PLAN_OBJECTS_AT + 1] = 999;
+    refused(backend->launch(0, NULL, kernel, 1, 256, &table, sizeof table, (const fa_address[8]){a}),
+            "OpenCL error: a table of a kernel leads to no memory of device 0");
     refused(backend->launch(0, NULL, kernel, 1, 256, &plan, 12, pointers), "OpenCL error: a plan of 12 bytes");
     refused(backend->launch(0, NULL, kernel, 1ull << 31, 256, &plan, sizeof plan, pointers),
             "OpenCL error: a launch of 2147483648 groups; at most 2147483647");
