@@ -107,6 +107,8 @@ static void mistakes_are_told(void **state) {
     fa_tensor *x = fa_ones(FA_SHAPE(4), .device = FA_CUDA(0));
     assert_false(fa_record_stream(x, fa_default_stream(FA_CUDA(1))));
     EXPECT(FA_ERR_RUNTIME, "the tensor is on cuda:0 but the stream belongs to cuda:1: a stream uses memory of its own device");
+    assert_false(fa_record_stream(x, fa_stream_new(FA_CPU, 0)));
+    EXPECT(FA_ERR_RUNTIME, "the tensor is on cuda:0 but the stream belongs to cpu: a stream uses memory of its own device");
     assert_true(fa_record_stream(fa_ones(FA_SHAPE(2)), fa_default_stream(FA_CUDA(1)))); /* the CPU's: nothing to do */
 }
 

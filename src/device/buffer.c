@@ -85,12 +85,13 @@ void fai_buffer_unref(fai_buffer *b) {
 }
 
 bool fai_buffer_used_by(fai_buffer *b, fa_stream stream, const char *op) {
-    const fai_stream *s = fai_stream_find(stream, op);
-    if (!s) return false;
+    const bool host = stream.device.type == FA_DEVICE_CPU; /* it has no queue to find */
+    const fai_stream *s = host ? NULL : fai_stream_find(stream, op);
+    if (!s && !host) return false;
     if (!b->context || b->device.type == FA_DEVICE_CPU) return true; /* no memory, or the host's */
-    if (!fa_device_equal(b->device, s->dev->name))
+    if (host || !fa_device_equal(b->device, s->dev->name))
         return fai_fail(FA_ERR_RUNTIME, op, "the tensor is on %s but the stream belongs to %s: a stream uses memory of its own device",
-                        fa_device_text(b->device), fa_device_text(s->dev->name));
+                        fa_device_text(b->device), fa_device_text(stream.device));
     fai_block_used_by(s->dev, b->context, s);
     return true;
 }
