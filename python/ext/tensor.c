@@ -193,7 +193,7 @@ GETTER(nbytes, PyLong_FromLongLong(t->numel * (int64_t)fa_dtype_size((fa_dtype)t
 GETTER(retains_grad, PyBool_FromLong(FAI_HAS(t, FAI_RETAIN_GRAD) && !fa_is_leaf(t)))
 GETTER(false, PyBool_FromLong(0))
 GETTER(is_cpu, PyBool_FromLong(fai_on_cpu(t)))
-GETTER(layout, PyObject_GetAttrString(PyImport_AddModule("facula._C"), "strided"))
+GETTER(layout, Py_NewRef(fapy_strided))
 GETTER(real, Py_NewRef(self))
 
 /* A tensor that is no leaf never gets one: somebody expects what will not come. */

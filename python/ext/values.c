@@ -279,7 +279,7 @@ PyTypeObject fapy_MemoryFormat = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "memo
               ">>> torch.channels_last\n"
               "torch.channels_last"};
 
-PyObject *fapy_channels_last;
+PyObject *fapy_channels_last, *fapy_strided;
 
 static bool add_named(PyObject *module, PyTypeObject *type, const char *name)
 {
@@ -288,6 +288,7 @@ static bool add_named(PyObject *module, PyTypeObject *type, const char *name)
     o->name = name;
     const int failed = PyModule_AddObjectRef(module, name, (PyObject *)o);
     if (strcmp(name, "channels_last") == 0) fapy_channels_last = (PyObject *)o;
+    else if (type == &fapy_Layout) fapy_strided = (PyObject *)o;
     else Py_DECREF(o);
     return !failed;
 }
