@@ -123,6 +123,7 @@ static void losses(void **state) {
             "Target size (torch.Size([3])) must be the same as input size (torch.Size([2, 3]))");
     REFUSED(fa_mse_loss(labels, labels), UNSUPPORTED, "\"mse_loss\" not implemented for 'Long'; a loss needs a floating tensor");
     REFUSED(fa_smooth_l1_loss(x, x, .beta = -1), RUNTIME, "smooth_l1_loss does not support negative values for beta.");
+    REFUSED(fa_mse_loss(x, x, .weight = ones(FA_SHAPE(7))), VALUE, "Weights and input must have the same size.");
     REFUSED(fa_huber_loss(x, x, .delta = 0), RUNTIME, "huber_loss does not support non-positive values for delta.");
 }
 

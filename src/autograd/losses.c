@@ -63,12 +63,28 @@ static fa_tensor *distance_loss(const char *op, int row, fa_tensor *x, fa_tensor
     return fa_keep(reduced_row(row, x, target, number, reduction));
 }
 
-fa_tensor *fai_plain_mse_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
-    return distance_loss("mse_loss", FAI_ROW_mse_element, x, target, reduction, NULL);
+/* Each element times its weight; the mean is divided by the sum of the weights (weighs), or by how many there are. */
+static fa_tensor *weighted_loss(const char *op, int row, fa_tensor *x, fa_tensor *target, fa_tensor *weight, const char *reduction,
+                                const double *number, bool weighs) {
+    char found[200], expected[200];
+    if (!weight) return distance_loss(op, row, x, target, reduction, number);
+    if (!begin_loss(op, x, target, reduction) || !fai_begin2(op, "input", x, "weight", weight)) return NULL;
+    if (!fai_same_shape(weight, x))
+        return fai_fail(FA_ERR_VALUE, op, "Weights and input must have the same size. They have %s and %s.",
+                        size_text(weight, found, sizeof found), size_text(x, expected, sizeof expected));
+    FA_SCOPE;
+    fa_tensor *loss = distance_loss(op, row, x, target, "none", number);
+    loss = loss ? fa_mul(loss, weight) : NULL;
+    if (!weighs || strcmp(reduction, "mean") != 0) return fa_keep(fai_reduce_loss(loss, reduction));
+    return fa_keep(fa_div(fa_sum(loss), fa_sum(weight)));
 }
 
-fa_tensor *fai_plain_l1_loss(fa_tensor *x, fa_tensor *target, const char *reduction) {
-    return distance_loss("l1_loss", FAI_ROW_l1_element, x, target, reduction, NULL);
+fa_tensor *fai_plain_mse_loss(fa_tensor *x, fa_tensor *target, const char *reduction, fa_tensor *weight) {
+    return weighted_loss("mse_loss", FAI_ROW_mse_element, x, target, weight, reduction, NULL, true);
+}
+
+fa_tensor *fai_plain_l1_loss(fa_tensor *x, fa_tensor *target, const char *reduction, fa_tensor *weight) {
+    return weighted_loss("l1_loss", FAI_ROW_l1_element, x, target, weight, reduction, NULL, true);
 }
 
 fa_tensor *fai_plain_smooth_l1_loss(fa_tensor *x, fa_tensor *target, const char *reduction, double beta) {
@@ -79,11 +95,11 @@ fa_tensor *fai_plain_smooth_l1_loss(fa_tensor *x, fa_tensor *target, const char 
     return distance_loss("smooth_l1_loss", FAI_ROW_smooth_l1_element, x, target, reduction, &beta);
 }
 
-fa_tensor *fai_plain_huber_loss(fa_tensor *x, fa_tensor *target, const char *reduction, double delta) {
+fa_tensor *fai_plain_huber_loss(fa_tensor *x, fa_tensor *target, const char *reduction, double delta, fa_tensor *weight) {
     if (!(delta > 0))
         return fai_fail(FA_ERR_RUNTIME, "huber_loss", "huber_loss does not support non-positive values for delta. Found %g.",
                         delta);
-    return distance_loss("huber_loss", FAI_ROW_huber_element, x, target, reduction, &delta);
+    return weighted_loss("huber_loss", FAI_ROW_huber_element, x, target, weight, reduction, &delta, false);
 }
 
 /* ---- binary cross entropy ---- */
