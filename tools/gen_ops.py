@@ -355,8 +355,6 @@ def casts_code(casts):
 
 def door_code(op):
     """The public function of an op that autocast.tab names."""
-    if any(a.type == "out" for a in op.args) and set(op.casts) - {"-", "own"}:
-        raise RowError(f"{op.at}: {op.name} has a second result, which autocast can't hand through: only 'own' goes")
     out = [f"{declaration(op)}\n{{\n"]
     lists = [a for a in op.public if a.type == "tensors"]
     calls = {a.name: a.call() for a in op.public}
@@ -369,7 +367,11 @@ def door_code(op):
         out.append(f"    fa_tensor *cast[] = {{{', '.join(a.name for a in op.tensors)}}};\n")
         begin = f"fai_cast_begin(&c, \"{op.name}\", {casts_code(op.casts)}, cast, {len(op.tensors)})"
         calls.update({a.name: f"cast[{i}]" for i, a in enumerate(op.tensors)})
-    out.append(f"    const bool fine = {begin};\n    return fai_cast_end(&c, fine ? {op.own_name}({', '.join(calls.values())}) : NULL);\n}}\n")
+    out.append(f"    fa_tensor *r = {begin} ? {op.own_name}({', '.join(calls.values())}) : NULL;\n")
+    for a in op.args:
+        if a.type == "out":  # a second result leaves the scope of what was cast too
+            out.append(f"    if (r && c.scoped && {a.name} && *{a.name} && !fa_keep(*{a.name})) r = NULL;\n")
+    out.append("    return fai_cast_end(&c, r);\n}\n")
     return "".join(out)
 
 

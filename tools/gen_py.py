@@ -180,7 +180,13 @@ class Function:
         parts = [f"static PyObject *call_{own}(fapy_value *v)\n{{\n"]
         if uses_mark:
             parts.append("    const uint32_t mark = FAPY_MARK;\n")
+        given = self.has("dtype")
+        named = given is not None and self.parameters[0].kind == "T" and ("cast_if" in self.body or "reduce(" in self.body or self.body in ("@sum", "@norm"))
+        if named:  # a type that is named holds under autocast too
+            parts.append(f"    const uint16_t autocast = fai_tls.autocast;\n    if (v[{given}].given) fai_tls.autocast = 0;\n")
         parts.append(self.call(in_place))
+        if named:
+            parts.append("    fai_tls.autocast = autocast;\n")
         if done:
             parts.append(f"    fapy_done(&signature_{self.id}, v);\n")
         if out is not None and not in_place:

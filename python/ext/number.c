@@ -35,13 +35,27 @@ static PyObject *in_place(int row, PyObject *a, PyObject *b)
     return fapy_take(fai_row_in_place(row, 2, operands, NULL), mark);
 }
 
+static PyObject *unary(int row, PyObject *a)
+{
+    const uint32_t mark = FAPY_MARK;
+    return fapy_take(fai_row1(row, fai_of((fa_tensor *)a)), mark);
+}
+
 #define BINARY(name, row) static PyObject *number_##name(PyObject *a, PyObject *b) { return binary(FAI_ROW_##row, a, b); }
 #define IN_PLACE(name, row) static PyObject *number_in_place_##name(PyObject *a, PyObject *b) { return in_place(FAI_ROW_##row, a, b); }
 #define BOTH(name, row) BINARY(name, row) IN_PLACE(name, row)
 BOTH(add, add)
 BOTH(subtract, sub)
 BOTH(multiply, mul)
-BOTH(true_divide, div)
+IN_PLACE(true_divide, div)
+/* torch's number / tensor is reciprocal * number; that shows where autocast casts the one and not the other. */
+static PyObject *number_true_divide(PyObject *a, PyObject *b)
+{
+    if (FAI_LIKELY(!fai_tls.autocast) || fapy_tensor_check(a) || !fapy_tensor_check(b)) return binary(FAI_ROW_div, a, b);
+    PyObject *inverse = unary(FAI_ROW_reciprocal, b), *r = inverse ? binary(FAI_ROW_mul, inverse, a) : NULL;
+    Py_XDECREF(inverse);
+    return r;
+}
 BOTH(floor_divide, floor_divide)
 BOTH(remainder, remainder)
 BOTH(and, bitwise_and)
@@ -66,11 +80,6 @@ static PyObject *number_matrix_multiply(PyObject *a, PyObject *b)
     return fapy_take(fa_matmul((fa_tensor *)a, (fa_tensor *)b), mark);
 }
 
-static PyObject *unary(int row, PyObject *a)
-{
-    const uint32_t mark = FAPY_MARK;
-    return fapy_take(fai_row1(row, fai_of((fa_tensor *)a)), mark);
-}
 static PyObject *number_negative(PyObject *a) { return unary(FAI_ROW_neg, a); }
 static PyObject *number_positive(PyObject *a) { return Py_NewRef(a); }
 static PyObject *number_absolute(PyObject *a) { return unary(FAI_ROW_abs, a); }

@@ -386,7 +386,8 @@ def vecdot(x, y, *, dim=-1):
     >>> torch.linalg.vecdot(torch.tensor([1., 2.]), torch.tensor([3., 4.]))
     tensor(11.)
     """
-    return (x * y).sum(dim)
+    x, y = _C.broadcast_tensors(x, y)
+    return (x.movedim(dim, -1).unsqueeze(-2) @ y.movedim(dim, -1).unsqueeze(-1)).squeeze((-2, -1))
 
 
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):

@@ -67,6 +67,7 @@ fa_tensor *fa_inner(fa_tensor *a, fa_tensor *b) {
     if (!fai_begin2("inner", "a", a, "b", b)) return NULL;
     FAI_CALLED("inner");
     if (a->ndim == 0 || b->ndim == 0) return fa_mul(a, b);
+    if (a->ndim == 1 && b->ndim == 1 && a->dtype == b->dtype) return fa_dot(a, b); /* as torch: under autocast the two differ */
     return fa_tensordot(a, b, FA_DIMS(-1), FA_DIMS(-1));
 }
 
@@ -81,7 +82,7 @@ static fa_tensor *scaled(fa_tensor *x, double by) {
 /* beta * input, spread to the product's shape, + alpha * product; beta 0: NaN of input do not count. The product of float16 and
  * bfloat16 is made of widened factors, so that the whole is rounded once. */
 static fa_tensor *with_input(fa_tensor *input, fa_tensor *product, double beta, double alpha) {
-    fa_tensor *wide = product ? fa_expand(fai_widened(input), fa_shape_of_tensor(product)) : NULL;
+    fa_tensor *wide = input && product ? fa_expand(fai_widened(input), fa_shape_of_tensor(product)) : NULL;
     if (!wide) return NULL;
     product = scaled(product, alpha);
     return fa_cast(beta == 0 ? product : fa_add(scaled(wide, beta), product), (fa_dtype)input->dtype);
@@ -136,6 +137,8 @@ fa_tensor *fai_plain_addr(fa_tensor *input, fa_tensor *vec1, fa_tensor *vec2, do
     if (vec2->ndim != 1) return fai_fail(FA_ERR_RUNTIME, "addr", "addr: Expected 1-D argument vec2, but got %d-D", vec2->ndim);
     FAI_CALLED("addr");
     FA_SCOPE;
+    const fa_dtype products = fa_promote_types((fa_dtype)vec1->dtype, (fa_dtype)vec2->dtype); /* alone of its kind, addr promotes */
+    input = fa_cast(input, fa_promote_types((fa_dtype)input->dtype, products));
     return fa_keep(with_input(input, fa_outer(fai_widened(vec1), fai_widened(vec2)), beta, alpha));
 }
 

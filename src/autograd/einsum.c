@@ -242,7 +242,7 @@ static bool contract(const equation *e, term *a, term b, int i) {
     return r.t != NULL;
 }
 
-fa_tensor *fa_einsum(const char *text, fa_tensor *const *tensors, int ntensors) {
+fa_tensor *fai_plain_einsum(const char *text, fa_tensor *const *tensors, int ntensors) {
     equation e = {.count = 0};
     FAI_CALLED(op);
     if (!fai_list_begin(op, "tensors", tensors, ntensors, false)) return NULL;

@@ -128,7 +128,7 @@ static bool check_shapes(const fa_tensor *x, const fa_tensor *grid) {
     return true;
 }
 
-fa_tensor *fai_grid_sample(fa_tensor *x, fa_tensor *grid, const char *mode, const char *padding_mode, bool align_corners) {
+fa_tensor *fai_plain_grid_sample(fa_tensor *x, fa_tensor *grid, const char *mode, const char *padding_mode, bool align_corners) {
     FAI_CALLED("grid_sample");
     sampler how = {.align = align_corners};
     if (!fai_begin2("grid_sample", "x", x, "grid", grid) || !read_modes(mode, padding_mode, &how) || !check_shapes(x, grid))
@@ -153,7 +153,7 @@ static fa_tensor *side(const fa_tensor *like, int64_t n, bool align) {
     return align ? r : fai_multiply(r, (double)(n - 1) / (double)n);
 }
 
-fa_tensor *fai_affine_grid(fa_tensor *theta, fa_shape size, bool align_corners) {
+fa_tensor *fai_plain_affine_grid(fa_tensor *theta, fa_shape size, bool align_corners) {
     FAI_CALLED("affine_grid");
     const char *op = "affine_grid";
     char a[160], b[160];

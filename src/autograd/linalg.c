@@ -77,6 +77,21 @@ static bool begin(job *j, const char *op, fa_tensor *a, bool square)
     return true;
 }
 
+/* Under autocast nothing inside is cast. On the CPU torch has these operators among what is computed in float32. */
+static fa_tensor *apply(const fa_function *function, fa_tensor *const *inputs, int n, void *data)
+{
+    const uint16_t autocast = fai_tls.autocast;
+    fai_tls.autocast = 0;
+    fa_tensor *r = fa_apply(function, inputs, n, data);
+    fai_tls.autocast = autocast;
+    return r;
+}
+static fa_tensor *wide(fa_tensor *a)
+{
+    const bool low = a && (a->dtype == FA_FLOAT16 || a->dtype == FA_BFLOAT16) && fai_on_cpu(a);
+    return low && fa_is_autocast_enabled(FA_CPU) ? fa_to_dtype(a, FA_FLOAT32) : a;
+}
+
 enum trouble { NOTHING, INVERSION, SOLVING, CHOLESKY, EIGENVALUES, SINGULAR_VALUES };
 
 /* What info means, in torch's words; element: "", or which of the batch. */
@@ -210,6 +225,7 @@ static const fa_function solve_function = {.name = "LinalgSolveEx", .forward = s
 fa_tensor *fa_linalg_solve(fa_tensor *a, fa_tensor *b)
 {
     job j;
+    a = wide(a), b = wide(b);
     if (!begin(&j, "linalg.solve", a, true) || !fai_begin2(j.op, "A", a, "B", b)) return NULL;
     bool vector = b->ndim == 1 || b->ndim == a->ndim - 1;
     for (int d = 0; vector && b->ndim > 1 && d < b->ndim; d++) vector = b->size[d] == a->size[d];
@@ -227,7 +243,7 @@ fa_tensor *fa_linalg_solve(fa_tensor *a, fa_tensor *b)
     j.columns = (int)b->size[b->ndim - 1];
     fa_tensor *inputs[] = {fa_expand(a, batch_of(a, b, j.n, j.n)), fa_expand(b, batch_of(a, b, j.n, j.columns))};
     if (!inputs[0] || !inputs[1]) return NULL;
-    fa_tensor *r = fa_apply(&solve_function, inputs, 2, &j);
+    fa_tensor *r = apply(&solve_function, inputs, 2, &j);
     return fa_keep(vector && r ? fa_squeeze_dim(r, -1) : r);
 }
 
@@ -266,7 +282,8 @@ static const fa_function inv_function = {.name = "LinalgInvEx", .forward = inv_f
 fa_tensor *fa_linalg_inv(fa_tensor *a)
 {
     job j;
-    return begin(&j, "linalg.inv", a, true) ? fa_apply(&inv_function, &a, 1, &j) : NULL;
+    a = wide(a);
+    return begin(&j, "linalg.inv", a, true) ? apply(&inv_function, &a, 1, &j) : NULL;
 }
 
 static fa_tensor *cholesky_forward(fa_context *context, fa_tensor *const *inputs, int n, void *data)
@@ -297,9 +314,10 @@ static const fa_function cholesky_function = {.name = "LinalgCholeskyEx", .forwa
 fa_tensor *fa_linalg_cholesky(fa_tensor *a, bool upper)
 {
     job j;
+    a = wide(a);
     if (!begin(&j, "linalg.cholesky", a, true)) return NULL;
     FA_SCOPE;
-    fa_tensor *lower = upper ? turned(a) : a, *r = lower ? fa_apply(&cholesky_function, &lower, 1, &j) : NULL;
+    fa_tensor *lower = upper ? turned(a) : a, *r = lower ? apply(&cholesky_function, &lower, 1, &j) : NULL;
     return fa_keep(upper && r ? turned(r) : r);
 }
 
@@ -358,7 +376,7 @@ static const fa_function det_function = {.name = "LinalgDet", .forward = det_for
 fa_tensor *fa_linalg_det(fa_tensor *a)
 {
     job j;
-    return begin(&j, "linalg.det", a, true) ? fa_apply(&det_function, &a, 1, &j) : NULL;
+    return begin(&j, "linalg.det", a, true) ? apply(&det_function, &a, 1, &j) : NULL;
 }
 
 static fa_tensor *logabs_forward(fa_context *context, fa_tensor *const *inputs, int n, void *data)
@@ -389,7 +407,7 @@ fa_tensor *fa_linalg_slogdet(fa_tensor *a, fa_tensor **logabs)
         if (!both) return NULL;
         sign = fa_keep(part_of(both, 0, a)), size = fa_keep(part_of(both, 1, a));
     }
-    if (logabs && size) *logabs = fa_apply(&logabs_function, (fa_tensor *[]){a, size}, 2, NULL);
+    if (logabs && size) *logabs = apply(&logabs_function, (fa_tensor *[]){a, size}, 2, NULL);
     return fa_failed() ? NULL : sign;
 }
 
@@ -408,7 +426,7 @@ static fa_tensor *as_factor(const fa_function *function, fa_tensor *a, fa_tensor
 {
     fa_tensor *inputs[4] = {a};
     for (int i = 0; i < n; i++) inputs[i + 1] = factors[i];
-    return fa_apply(function, inputs, n + 1, (void *)(intptr_t)(part | (flag ? FLAG : 0)));
+    return apply(function, inputs, n + 1, (void *)(intptr_t)(part | (flag ? FLAG : 0)));
 }
 
 /* s_j - s_i, and 1 where both are one. */
@@ -438,6 +456,7 @@ static const fa_function eigh_function = {.name = "LinalgEigh", .forward = facto
 fa_tensor *fa_linalg_eigh(fa_tensor *a, bool upper, fa_tensor **vectors)
 {
     job j;
+    a = wide(a);
     fa_tensor *factors[2];
     if (vectors) *vectors = NULL;
     if (!begin(&j, "linalg.eigh", a, true)) return NULL;
@@ -509,6 +528,7 @@ static bool svd_factors(job *j, fa_tensor *a, bool full, bool vectors, fa_tensor
 fa_tensor *fa_linalg_svd(fa_tensor *a, bool full, fa_tensor **u, fa_tensor **vh)
 {
     job j;
+    a = wide(a);
     fa_tensor *factors[3];
     if (u) *u = NULL;
     if (vh) *vh = NULL;
@@ -562,6 +582,7 @@ static const fa_function qr_function = {.name = "LinalgQr", .forward = factor_fo
 fa_tensor *fa_linalg_qr(fa_tensor *a, const char *mode, fa_tensor **r)
 {
     job j;
+    a = wide(a);
     fa_tensor *factors[2];
     if (r) *r = NULL;
     if (!begin(&j, "linalg.qr", a, false)) return NULL;
@@ -621,14 +642,16 @@ static const fa_function pinv_function = {.name = "LinalgPinv", .forward = pinv_
 fa_tensor *fa_linalg_pinv(fa_tensor *a, double rtol)
 {
     job j;
+    a = wide(a);
     if (!begin(&j, "linalg.pinv", a, false)) return NULL;
     rtol = tolerance(&j, rtol);
-    return fa_apply(&pinv_function, &a, 1, &rtol);
+    return apply(&pinv_function, &a, 1, &rtol);
 }
 
 fa_tensor *fa_linalg_matrix_rank(fa_tensor *a, double rtol)
 {
     job j;
+    a = wide(a);
     if (!begin(&j, "linalg.matrix_rank", a, false)) return NULL;
     FA_SCOPE;
     FA_NO_GRAD;

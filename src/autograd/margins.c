@@ -186,7 +186,7 @@ fa_tensor *fai_plain_multilabel_margin_loss(fa_tensor *x, fa_tensor *target, con
     return fa_keep(finished(x->ndim == 1 ? fa_squeeze_dim(loss, 0) : loss, reduction, type));
 }
 
-fa_tensor *fai_multilabel_soft_margin_loss(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const char *reduction) {
+fa_tensor *fai_plain_multilabel_soft_margin_loss(fa_tensor *x, fa_tensor *target, fa_tensor *weight, const char *reduction) {
     static const char *const op = "multilabel_soft_margin_loss", *const names[] = {"x", "target", "weight"};
     FAI_CALLED(op);
     if (!begin(op, 3, names, (fa_tensor *const[]){x, target, weight}, 4, reduction)) return NULL;
@@ -230,7 +230,7 @@ static fa_tensor *variances(const char *op, const fa_tensor *x, fa_tensor *var) 
         "var is of incorrect size: it has the input's shape, or that with a last size of 1, or that without the last dimension");
 }
 
-fa_tensor *fai_gaussian_nll_loss(fa_tensor *x, fa_tensor *target, fa_tensor *var, bool full, double eps, const char *reduction) {
+fa_tensor *fai_plain_gaussian_nll_loss(fa_tensor *x, fa_tensor *target, fa_tensor *var, bool full, double eps, const char *reduction) {
     static const char *const op = "gaussian_nll_loss", *const names[] = {"x", "target", "var"};
     FAI_CALLED(op);
     if (!begin(op, 3, names, (fa_tensor *const[]){x, target, var}, 0, reduction)) return NULL;

@@ -1,5 +1,6 @@
 /* Normalisation in terms of fa_layer_norm and fa_batch_norm: of groups of channels, of single images, by the root of the mean
  * square, over neighbouring channels, to unit length. */
+#include "autocast.h"
 #include "composite.h"
 #include <fa_functional.h>
 #include <float.h>
@@ -142,7 +143,7 @@ fa_tensor *fai_plain_rms_norm(fa_tensor *x, fa_shape shape, fa_tensor *weight, d
 
 /* ---- neighbouring channels, unit length ---- */
 
-fa_tensor *fai_plain_local_response_norm(fa_tensor *x, int64_t size, double alpha, double beta, double k) {
+static fa_tensor *local_response_norm(fa_tensor *x, int64_t size, double alpha, double beta, double k) {
     const char *op = "local_response_norm";
     FAI_CALLED(op);
     if (!fai_begin1(op, "x", x)) return NULL;
@@ -156,6 +157,15 @@ fa_tensor *fai_plain_local_response_norm(fa_tensor *x, int64_t size, double alph
     fa_tensor *mean = fai_avg_pool2d(squares, FA_SHAPE(size, 1), FA_SHAPE(1), FA_SHAPE(0), false, true);
     fa_tensor *base = fai_add_number(fai_multiply(fa_reshape(mean, fa_shape_of_tensor(x)), alpha), k);
     return fa_keep(fa_div(x, fai_row2(FAI_ROW_pow, fai_of(base), fai_number(beta))));
+}
+
+/* float32 under autocast, but for three dimensions on the CPU: torch pools those by another operator, which is not in its list. */
+fa_tensor *fai_local_response_norm(fa_tensor *x, int64_t size, double alpha, double beta, double k) {
+    fai_casting c;
+    if (FAI_LIKELY(!fai_tls.autocast)) return local_response_norm(x, size, alpha, beta, k);
+    const uint8_t casts = FAI_CASTS(x && x->ndim == 3 ? FAI_CAST_OWN : FAI_CAST_FLOAT32, FAI_CAST_FLOAT32);
+    const bool fine = fai_cast_begin(&c, "local_response_norm", casts, &x, 1);
+    return fai_cast_end(&c, fine ? local_response_norm(x, size, alpha, beta, k) : NULL);
 }
 
 fa_tensor *fai_plain_normalize(fa_tensor *x, double p, int64_t dim, double eps) {

@@ -1,5 +1,6 @@
 /* Padding: a number around x, or x reflected, its edges repeated, or x wrapped around; negative sides cut off. A number is put
  * around x by one copy into a larger tensor; the other kinds pick elements of each dimension by an index. */
+#include "autocast.h"
 #include "composite.h"
 
 /* How many elements stand before and behind each dimension of x. */
@@ -145,7 +146,7 @@ static bool dims_fit(const fa_tensor *x, int sides) {
         2 * sides, x->ndim);
 }
 
-fa_tensor *fai_pad(fa_tensor *x, fa_shape pads, const char *mode, double value) {
+static fa_tensor *pad(fa_tensor *x, fa_shape pads, const char *mode, double value) {
     static const char *const kinds[] = {"reflect", "replicate", "circular"};
     frame f;
     if (!fai_begin1("pad", "x", x) || !frame_of(x, pads, &f)) return NULL;
@@ -163,4 +164,13 @@ fa_tensor *fai_pad(fa_tensor *x, fa_shape pads, const char *mode, double value) 
     for (int d = x->ndim - pads.ndim / 2; r && d < x->ndim; d++)
         if (f.before[d] != 0 || f.after[d] != 0) r = again(r, d, (kind)k, f.before[d], f.after[d]);
     return r == x ? fa_keep(fa_clone(x)) : fa_keep(r);
+}
+
+/* On the CPU torch has two kinds of padding among what is computed in float32: replicate, and reflect in one or two dimensions. */
+fa_tensor *fai_pad(fa_tensor *x, fa_shape pads, const char *mode, double value) {
+    const bool wide = mode && (!strcmp(mode, "replicate") || (!strcmp(mode, "reflect") && pads.ndim < 6));
+    fai_casting c;
+    if (FAI_LIKELY(!fai_tls.autocast) || !wide) return pad(x, pads, mode, value);
+    const bool fine = fai_cast_begin(&c, "pad", FAI_CASTS(FAI_CAST_FLOAT32, FAI_CAST_NONE), &x, 1);
+    return fai_cast_end(&c, fine ? pad(x, pads, mode, value) : NULL);
 }

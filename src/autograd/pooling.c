@@ -104,7 +104,7 @@ static fa_tensor *volume_indices(const fa_tensor *x, fa_tensor *at_plane, fa_ten
     return fa_add(fai_row2(FAI_ROW_mul, fai_of(depth), (fai_operand){.scalar = fa_scalar_of_int(plane)}), place);
 }
 
-fa_tensor *fai_max_pool3d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, fa_shape dilation, bool ceil_mode,
+fa_tensor *fai_plain_max_pool3d(fa_tensor *x, fa_shape kernel, fa_shape stride, fa_shape padding, fa_shape dilation, bool ceil_mode,
                           fa_tensor **indices) {
     FAI_CALLED("max_pool3d");
     window w;
@@ -218,15 +218,15 @@ static fa_tensor *unpool(const char *op, int sides, fa_tensor *x, fa_tensor *ind
     return fa_keep(fa_reshape(r, full));
 }
 
-fa_tensor *fai_max_unpool1d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding,
+fa_tensor *fai_plain_max_unpool1d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding,
                             fa_shape output_size) {
     return unpool("max_unpool1d", 1, x, indices, kernel, stride, padding, output_size);
 }
-fa_tensor *fai_max_unpool2d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding,
+fa_tensor *fai_plain_max_unpool2d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding,
                             fa_shape output_size) {
     return unpool("max_unpool2d", 2, x, indices, kernel, stride, padding, output_size);
 }
-fa_tensor *fai_max_unpool3d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding,
+fa_tensor *fai_plain_max_unpool3d(fa_tensor *x, fa_tensor *indices, fa_shape kernel, fa_shape stride, fa_shape padding,
                             fa_shape output_size) {
     return unpool("max_unpool3d", 3, x, indices, kernel, stride, padding, output_size);
 }
@@ -383,6 +383,6 @@ fa_tensor *fai_adaptive_max_pool1d(fa_tensor *x, fa_shape output_size, fa_tensor
 fa_tensor *fai_adaptive_max_pool2d(fa_tensor *x, fa_shape output_size, fa_tensor **indices) {
     return adaptive_max("adaptive_max_pool2d", 2, x, output_size, indices);
 }
-fa_tensor *fai_adaptive_max_pool3d(fa_tensor *x, fa_shape output_size, fa_tensor **indices) {
+fa_tensor *fai_plain_adaptive_max_pool3d(fa_tensor *x, fa_shape output_size, fa_tensor **indices) {
     return adaptive_max("adaptive_max_pool3d", 3, x, output_size, indices);
 }

@@ -219,10 +219,11 @@ static fa_tensor *run_network(const char *op, fai_rnn_mode mode, fa_tensor *x, f
     return ok ? fai_return(y) : NULL;
 }
 
-/* What src/ops/autocast.tab can't say, for the second results: in torch, recurrent networks compute in the lower precision; a GRU on the CPU
- * stays as its inputs are. */
-static uint8_t casts_of(fai_rnn_mode mode) {
-    return mode == FAI_GRU ? FAI_CASTS(FAI_CAST_OWN, FAI_CAST_LOWER) : FAI_CASTS(FAI_CAST_LOWER, FAI_CAST_LOWER);
+/* What src/ops/autocast.tab can't say: in torch, recurrent networks compute in the lower precision. On the CPU a GRU and the cells are made
+ * of products in the lower precision and of sums with the state, whose type is the one that both promote to; here all is computed in that. */
+static uint8_t casts_by_state(const fa_tensor *state) {
+    const bool low = state && state->dtype == fa_autocast_dtype(FA_CPU);
+    return FAI_CASTS(low ? FAI_CAST_LOWER : FAI_CAST_FLOAT32, FAI_CAST_LOWER);
 }
 
 /* Under autocast: input, states and weights as one list that is cast, and the states handed through with the result. */
@@ -238,7 +239,7 @@ static fa_tensor *run_cast(const char *op, fai_rnn_mode mode, fa_tensor *x, fa_t
     memcpy(all + 3, weights, (size_t)nweights * sizeof *all);
     fai_casting c;
     fa_tensor *y = NULL;
-    if (fai_cast_begin_list(&c, op, casts_of(mode), &cast, nweights + 3)) {
+    if (fai_cast_begin_list(&c, op, mode == FAI_GRU ? casts_by_state(o.h0 ? o.h0 : x) : FAI_CASTS(FAI_CAST_LOWER, FAI_CAST_LOWER), &cast, nweights + 3)) {
         o.h0 = cast[1], o.c0 = cast[2];
         y = run_network(op, mode, cast[0], cast + 3, nweights, &o);
     }
@@ -316,7 +317,9 @@ static fa_tensor *run_cell(const char *op, fai_rnn_mode mode, fa_tensor *const i
     fa_tensor *cast[FAI_RNN_INPUTS];
     memcpy(cast, in, sizeof cast);
     fai_casting c;
-    fa_tensor *h = fai_cast_begin(&c, op, FAI_CASTS(FAI_CAST_OWN, FAI_CAST_LOWER), cast, FAI_RNN_INPUTS) ? compute_cell(op, mode, cast, next_c) : NULL;
+    const fa_tensor *state = in[mode == FAI_LSTM ? FAI_RNN_C : FAI_RNN_H];
+    const uint8_t casts = mode == FAI_LSTM || mode == FAI_GRU ? casts_by_state(state) : FAI_CASTS(FAI_CAST_LOWER, FAI_CAST_LOWER);
+    fa_tensor *h = fai_cast_begin(&c, op, casts, cast, FAI_RNN_INPUTS) ? compute_cell(op, mode, cast, next_c) : NULL;
     if (h && c.scoped && next_c && !fa_keep(*next_c)) h = NULL;
     return fai_cast_end(&c, h);
 }

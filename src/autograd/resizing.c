@@ -2,6 +2,7 @@
  *
  * Interpolation goes along one dimension after the other, the last first. A result is a sum of taps: elements of x picked by an
  * index times weights, both worked out here as torch does, in float32 for all types but float64. */
+#include "autocast.h"
 #include "sides.h"
 #include <math.h>
 
@@ -129,7 +130,7 @@ static bool axes_of(const fa_tensor *x, fa_shape size, fa_factors scale, bool co
     return true;
 }
 
-fa_tensor *fai_plain_interpolate(fa_tensor *x, fa_shape size, fa_factors scale_factor, const char *mode, bool align_corners) {
+static fa_tensor *interpolate(fa_tensor *x, fa_shape size, fa_factors scale_factor, const char *mode, bool align_corners) {
     const char *op = "interpolate";
     axis axes[FAI_MAX_SIDES];
     FAI_CALLED(op);
@@ -158,6 +159,14 @@ fa_tensor *fai_plain_interpolate(fa_tensor *x, fa_shape size, fa_factors scale_f
     fa_tensor *r = m->blend < LINEAR ? x : fai_widened(x);
     for (int s = sides - 1; s >= 0; s--) r = resized(r, 2 + s, &axes[s], m->blend);
     return fa_keep(fa_cast(r, (fa_dtype)x->dtype));
+}
+
+/* "area" is adaptive pooling, whose own lines of autocast.tab hold; all other modes go up to float32 on an accelerator. */
+fa_tensor *fai_interpolate(fa_tensor *x, fa_shape size, fa_factors scale_factor, const char *mode, bool align_corners) {
+    fai_casting c;
+    if (FAI_LIKELY(!fai_tls.autocast) || (mode && !strcmp(mode, "area"))) return interpolate(x, size, scale_factor, mode, align_corners);
+    const bool fine = fai_cast_begin(&c, "interpolate", FAI_CASTS(FAI_CAST_OWN, FAI_CAST_FLOAT32), &x, 1);
+    return fai_cast_end(&c, fine ? interpolate(x, size, scale_factor, mode, align_corners) : NULL);
 }
 
 /* ---- pixels and channels ---- */

@@ -139,7 +139,7 @@ static bool check_normal(const char *name, fa_tensor *t) {
                     fai_dtype_title((fa_dtype)t->dtype), name, name);
 }
 
-/* mean + std * normal number; one of the two may be the number given. */
+/* mean + std * normal number, in the type of mean where it is a tensor; one of the two may be the number given. */
 static fa_tensor *normal(fa_tensor *mean, double mean_number, fa_tensor *std, double std_number, fa_generator *g) {
     const char *op = "normal";
     fa_shape shape = {0};
@@ -156,11 +156,11 @@ static fa_tensor *normal(fa_tensor *mean, double mean_number, fa_tensor *std, do
             return fai_fail(FA_ERR_RUNTIME, op, "normal expects all elements of std >= 0.0; the smallest is %g", least);
     }
     const fa_tensor *of = mean ? mean : std;
-    const fa_dtype dtype = mean && std ? fa_promote_types((fa_dtype)mean->dtype, (fa_dtype)std->dtype) : (fa_dtype)of->dtype;
+    const fa_dtype dtype = (fa_dtype)of->dtype;
     fa_tensor *r = fai_empty(op, dtype, of->device, ndim, shape.dim);
     if (!r || !fai_fill_normal(op, r, 0, std ? 1 : std_number, g)) return NULL;
     if (std) r = fa_mul(r, std);
-    return fa_keep(mean ? fa_add(r, mean) : fai_add_number(r, mean_number));
+    return fa_keep(mean ? fa_cast(fa_add(r, mean), dtype) : fai_add_number(r, mean_number));
 }
 
 fa_tensor *fa_normal(fa_tensor *mean, fa_tensor *std, fa_generator *generator) {
