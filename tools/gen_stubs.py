@@ -143,7 +143,9 @@ def imports(node):
 
 def of_kind(package, name, kind, own):
     """The functions and classes for devices of a kind: what the makers of _device_module, _memory, _streams and _graphs define."""
-    out = f"from .{'.' * name.count('/')} import _graphs, _streams\n"
+    above = "." + "." * name.count("/")
+    out = f"from {above} import _graphs, _streams\n"
+    out += f"from {above}_C import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError\n"
     for source in ("_device_module", "_memory", "_streams", "_graphs"):
         make = next(n for n in read(package, source).body if isinstance(n, ast.FunctionDef) and n.name == "make")
         for node in make.body:
