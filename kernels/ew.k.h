@@ -24,6 +24,8 @@
  * -DFA_CHAIN=<steps> with -DFA_S0=<n[0]> to FA_S7 and -DFA_VIEWS=<n[9]> makes the program of that one chain: all that the steps
  * say is constant then, and values are registers. A device's program has no chain but by these. */
 
+#include "pieces.h"
+
 #define EW_GROUP 1024
 #if defined(FA_CHAIN)
 #define EW_HAS_ROW(r) ((FA_S0 & 1023) == (r) || (FA_S1 & 1023) == (r) || (FA_S2 & 1023) == (r) || (FA_S3 & 1023) == (r) || \
@@ -69,6 +71,30 @@ FN REAL N(ew_row)(int row, REAL a, REAL b, REAL c, REAL d, const REAL *param) {
     (P.view[k].kind == FA_VIEW_TENSOR ? LOAD_ARG(k, offset) : P.view[k].kind == FA_VIEW_SCALAR ? EW_NUMBER(k) : (REAL)0)
 #define EW_STEP(v) P.view[v].stride[k]
 
+#if defined(FA_IS_C) && defined(FA_OWN)
+/* Whether results lie side by side, and rows are long enough to be taken as pieces. */
+FN int N(ew_is_dense)(const fa_plan *plan) {
+    fa_i64 stride = 1;
+    int dense = plan->ndim > 0 && plan->view[0].size[plan->ndim - 1] >= FA_PIECE_ROW;
+    for (int k = plan->ndim - 1; k >= 0; --k) {
+        dense &= plan->view[0].stride[k] == stride || plan->view[0].size[k] == 1;
+        stride *= plan->view[0].size[k];
+    }
+    return dense;
+}
+/* Operand k of 256 elements from the first one on, of which count are there; a number lies in room already. */
+FN const REAL *N(ew_source)(const fa_plan *plan, int k, const REAL *memory, fa_i64 first, int count, REAL *room) {
+    if (plan->view[k].kind != FA_VIEW_TENSOR) return room;
+    const REAL *found = fa_piece(plan->view[0].size, plan->view[k].stride, 0, plan->ndim, memory, first, count, room);
+    if (count == 256) return found;
+    if (found != room) memcpy(room, found, (size_t)count * sizeof(REAL));
+    for (int i = count; i < 256; ++i) room[i] = 0;
+    return room;
+}
+#define EW_FILL(k, x) if (P.view[k].kind == FA_VIEW_SCALAR) ITEMS(256) { MINE(x) = EW_NUMBER(k); }
+#define EW_SOURCE(k, x) N(ew_source)(&P, k, ARG(const REAL, k), first, count, x)
+#endif
+
 KERNEL(N(ew), 256) {
     PRIVATE(REAL, a, 256);
     PRIVATE(REAL, b, 256);
@@ -78,8 +104,21 @@ KERNEL(N(ew), 256) {
     PRIVATE(fa_i64, place, 256);
     REAL param[3];
     for (int i = 0; i < 3; ++i) param[i] = EW_NUMBER(5 + i);
-    for (int part = 0; part < EW_GROUP / 256; ++part) {
-        const fa_i64 first = GROUP * EW_GROUP + part * 256;
+#ifdef EW_SOURCE
+    const int dense = N(ew_is_dense)(&P);
+    if (dense) {
+        EW_FILL(1, a) EW_FILL(2, b) EW_FILL(3, c) EW_FILL(4, d)
+    }
+#endif
+    for (fa_i64 first = GROUP * EW_GROUP; first < (GROUP + 1) * EW_GROUP && first < P.numel; first += 256) {
+#ifdef EW_SOURCE
+        if (dense) {
+            const int count = P.numel - first < 256 ? (int)(P.numel - first) : 256;
+            EW_APPLY(P.row, EW_SOURCE(1, a), EW_SOURCE(2, b), EW_SOURCE(3, c), EW_SOURCE(4, d), out);
+            memcpy(ARG(REAL, 0) + first, out, (size_t)count * sizeof(REAL)); /* it may be an operand too */
+            continue;
+        }
+#endif
         ITEMS(256) { /* items past the end do the last element once more, and keep it to themselves */
             fa_i64 rest = first + item < P.numel ? first + item : P.numel - 1;
             fa_i64 o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0;
@@ -114,6 +153,8 @@ KERNEL(N(ew), 256) {
 #undef EW_NUMBER
 #undef EW_OPERAND
 #undef EW_STEP
+#undef EW_FILL
+#undef EW_SOURCE
 #endif
 
 #if defined(FA_CHAIN) || defined(FA_IS_C)

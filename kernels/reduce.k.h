@@ -12,6 +12,7 @@
  *   numel    results; groups = numel: one group works for one result
  *
  * -DFA_ROW=<row> makes the row a constant. */
+#include "pieces.h"
 #include "reduce_rows.h"
 
 #if defined(FA_ROW)
@@ -58,6 +59,42 @@ FN REAL N(reduce_total)(int row, LOCAL_POINTER const REAL *stack, fa_i64 blocks)
     return value;
 }
 
+#if defined(FA_IS_C) && defined(FA_OWN)
+/* A block of count elements side by side. The row is a constant, so that the 16 partials are a vector. */
+static inline __attribute__((always_inline)) REAL N(reduce_lanes)(int row, const REAL *x, int count) {
+    REAL part[16];
+    const int whole = count - count % 16;
+    ITEMS(16) { part[item] = N(fa_reduce_start)(row); }
+    for (int i = 0; i < whole; i += 16) ITEMS(16) { part[item] = N(fa_reduce_join)(row, part[item], N(fa_reduce_element)(row, x[i + item])); }
+    for (int i = whole; i < count; ++i) part[i - whole] = N(fa_reduce_join)(row, part[i - whole], N(fa_reduce_element)(row, x[i]));
+    for (int step = 8; step > 0; step /= 2)
+        for (int i = 0; i < step; ++i) part[i] = N(fa_reduce_join)(row, part[i], part[i + step]);
+    return part[0];
+}
+FN REAL N(reduce_block)(int row, const REAL *x, int count) {
+#define REDUCE_CASE(r) case r: return N(reduce_lanes)(r, x, count);
+    switch (row) {
+        REDUCE_CASE(0) REDUCE_CASE(1) REDUCE_CASE(2) REDUCE_CASE(3) REDUCE_CASE(4) REDUCE_CASE(5) REDUCE_CASE(6)
+        REDUCE_CASE(7) REDUCE_CASE(8) REDUCE_CASE(9) REDUCE_CASE(10) REDUCE_CASE(11) REDUCE_CASE(12)
+    default: return N(reduce_lanes)(row, x, count);
+    }
+#undef REDUCE_CASE
+}
+FN REAL N(reduce_pieces)(const fa_plan *plan, int row, const REAL *memory, REAL *stack) {
+    const fa_i64 count = plan->n[1];
+    const fa_plan_view *view = &plan->view[1];
+    fa_i64 block = 0;
+    REAL room[REDUCE_BLOCK];
+    for (; block * REDUCE_BLOCK < count; ++block) {
+        const fa_i64 first = block * REDUCE_BLOCK;
+        const int here = count - first < REDUCE_BLOCK ? (int)(count - first) : REDUCE_BLOCK;
+        const REAL *x = fa_piece(view->size, view->stride, (int)plan->n[0], plan->ndim, memory, first, here, room);
+        N(reduce_push)(row, stack, block, N(reduce_block)(row, x, here));
+    }
+    return N(reduce_total)(row, stack, block);
+}
+#endif
+
 KERNEL(N(reduce), 256) {
     LOCAL(REAL, part, 256);
     LOCAL(REAL, stack, REDUCE_STACK);
@@ -65,8 +102,16 @@ KERNEL(N(reduce), 256) {
     const fa_i64 count = P.n[1], blocks = (count + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
     fa_i64 base;
     REDUCE_OFFSET(base, GROUP, 0, P.n[0]);
-    for (fa_i64 first = 0; first < blocks; first += 16) {
-        ITEMS(256) { /* 16 blocks at once, 16 partials each */
+#if defined(FA_IS_C) && defined(FA_OWN)
+    if (P.ndim > P.n[0] && P.view[1].size[P.ndim - 1] >= FA_PIECE_ROW) {
+        const REAL total = N(reduce_pieces)(&P, row, ARG(const REAL, 1) + base, stack);
+        ARG(REAL, 0)[GROUP] = N(fa_reduce_finish)(row, total, (REAL)count);
+        return;
+    }
+#endif
+    for (fa_i64 first = 0; first < blocks; first += 16) { /* 16 blocks at once, 16 partials each */
+        const int here = blocks - first < 16 ? (int)(blocks - first) : 16;
+        ITEMS(16 * here) {
             const fa_i64 begin = (first + item / 16) * REDUCE_BLOCK;
             const fa_i64 end = begin + REDUCE_BLOCK < count ? begin + REDUCE_BLOCK : count;
             REAL a = N(fa_reduce_start)(row);
@@ -79,18 +124,18 @@ KERNEL(N(reduce), 256) {
         }
         BARRIER();
         for (int step = 8; step > 0; step /= 2) {
-            ITEMS(256) {
+            ITEMS(16 * here) {
                 if (item % 16 < step) part[item] = N(fa_reduce_join)(row, part[item], part[item + step]);
             }
             BARRIER();
         }
-        ITEMS(256) {
+        ITEMS(1) {
             if (item == 0)
-                for (int b = 0; b < 16 && first + b < blocks; ++b) N(reduce_push)(row, stack, first + b, part[b * 16]);
+                for (int b = 0; b < here; ++b) N(reduce_push)(row, stack, first + b, part[b * 16]);
         }
         BARRIER();
     }
-    ITEMS(256) {
+    ITEMS(1) {
         if (item == 0) STORE_ARG(0, GROUP, N(fa_reduce_finish)(row, N(reduce_total)(row, stack, blocks), (REAL)count));
     }
 }
@@ -128,7 +173,7 @@ KERNEL(N(reduce_index), 256) {
     }
     BARRIER();
     for (int step = 128; step > 0; step /= 2) {
-        ITEMS(256) {
+        ITEMS(step) {
             if (item < step && N(reduce_better)(best[item + step], place[item + step], best[item], place[item], least)) {
                 best[item] = best[item + step];
                 place[item] = place[item + step];
@@ -136,7 +181,7 @@ KERNEL(N(reduce_index), 256) {
         }
         BARRIER();
     }
-    ITEMS(256) {
+    ITEMS(1) {
         if (item == 0) {
             ARG(fa_i64, 0)[GROUP] = place[0];
             if (P.view[2].kind == FA_VIEW_TENSOR) STORE_ARG(2, GROUP, best[0]);

@@ -160,6 +160,8 @@ static void finish_marks(CUstream stream, const sim_op *op) {
         else if (record->lost) snprintf(record->text, sizeof record->text, "%s", stream->device->dead_text);
         record->nanoseconds = now();
         record->stream = NULL;
+        if (record->awaited) pthread_cond_broadcast(&sim.done);
+        pthread_cond_broadcast(&sim.work); /* other devices' streams may wait for it */
     } else if (op->kind == SIM_WAIT && !stream->error) {
         take_failure(stream, record);
     }
@@ -174,9 +176,11 @@ static void pop(CUstream stream) {
     stream->bytes -= op->data_bytes;
     stream->done = op->seq;
     free(op);
+    if (!stream->head || (stream->awaited && stream->done >= stream->awaited)) { /* each wake-up that nobody needs costs more than a small kernel */
+        stream->awaited = 0;
+        pthread_cond_broadcast(&sim.done);
+    }
     if (stream->destroyed && !stream->head) stream_forget(stream);
-    pthread_cond_broadcast(&sim.done);
-    pthread_cond_broadcast(&sim.work);
 }
 
 /* Runs the first operation of the stream; called with the lock, which is given up while the work is done. */
@@ -257,7 +261,10 @@ void sim_stop(sim_device *device) {
 
 static void wait_until(CUstream stream, uint64_t seq) {
     sim_demand(stream, seq);
-    while (stream->done < seq) pthread_cond_wait(&sim.done, &sim.lock);
+    while (stream->done < seq) {
+        if (!stream->awaited || seq < stream->awaited) stream->awaited = seq;
+        pthread_cond_wait(&sim.done, &sim.lock);
+    }
 }
 
 /* A full queue makes the caller wait, as a real driver's does. */
@@ -317,6 +324,7 @@ void sim_drain(sim_device *device) {
 /* The caller holds a reference to the record. The host is told of a failure once: here, or by a wait for the stream. */
 CUresult sim_wait_record(sim_record *record, sim_device *device) {
     if (!record->done) sim_demand(record->stream, record->seq);
+    record->awaited = true;
     while (!record->done) pthread_cond_wait(&sim.done, &sim.lock);
     if (device->dead) return sim_fail(device->dead, "%s", device->dead_text);
     CUresult error = record->error;

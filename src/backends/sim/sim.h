@@ -60,7 +60,7 @@ typedef struct sim_device {
 /* One completion that events and waits share: an event points to its latest, waits keep the one that they were given. */
 typedef struct sim_record {
     int refs, queries, device;
-    bool done;
+    bool done, awaited; /* awaited: the host sleeps until it is done */
     CUresult error;
     bool lost;        /* its device is gone, and with it what came before: streams of other devices fail that wait for it */
     uint64_t failure; /* which late failure it carries on */
@@ -96,6 +96,7 @@ struct CUstream_st {
     int count;
     size_t bytes;
     uint64_t needed, done, last; /* run up to here; has run; was asked for */
+    uint64_t awaited;            /* the first place that the host sleeps for; 0: none */
     uint64_t discard;            /* queued up to here: not run, because the host was told of an error */
     bool destroyed;
     struct CUgraph_st *capture; /* what is put into it goes there */
