@@ -108,6 +108,21 @@ safe to autocast.
                 raise KeyError
         self.assertFalse(torch.is_autocast_enabled("cpu"))
 
+    def test_nested(self):
+        w, x, seen = nn.Parameter(torch.eye(2)), torch.eye(2), []
+        with torch.autocast("cpu"):
+            seen.append((x @ w).dtype)
+            with torch.autocast("cpu", dtype=torch.float16):  # the weight is kept in bfloat16, which does not serve
+                seen.append((x @ w).dtype)
+            with torch.autocast("cpu", enabled=False):
+                seen.append(((x @ w).dtype, torch.is_autocast_enabled("cpu")))
+                with torch.autocast("cpu"):
+                    seen.append((x @ w).dtype)
+            with torch.autocast("cpu", cache_enabled=False):
+                seen.append(torch.is_autocast_cache_enabled())
+            seen.append((torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()))
+        self.assertEqual(seen, [torch.bfloat16, torch.float16, (torch.float32, False), torch.bfloat16, False, (torch.bfloat16, True)])
+
     def test_warnings(self):
         told = warned(lambda: torch.autocast("cpu", dtype=torch.float64))
         self.assertEqual(told, [("UserWarning", "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
@@ -185,6 +200,22 @@ class Scaler(unittest.TestCase):
         self.assertIsNone(self.scaler.step(self.optimizer))
         self.scaler.update()
         self.assertEqual((self.p.tolist(), self.scaler.get_scale()), ([1.0, 1.0], 2.0))
+
+    def test_two_optimizers(self):
+        # PyTorch's numbers: infinity in one gradient leaves out that optimizer's step alone, and the scale goes down for both
+        q = nn.Parameter(torch.tensor([3.0, 4.0]))
+        adam = torch.optim.Adam([q], lr=0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3, growth_factor=3.0, backoff_factor=0.25)
+        inf, nan, seen = float("inf"), float("nan"), []
+        for x, y in ((1, 1), (inf, 1), (1, inf), (1, 1), (1, 1), (1, 1), (1, 1), (nan, nan), (1, 1)):
+            self.optimizer.zero_grad(), adam.zero_grad()
+            scaler.scale((self.p * x).sum() + (q * q * y).sum()).backward()
+            scaler.unscale_(self.optimizer)
+            scaler.step(self.optimizer), scaler.step(adam)
+            scaler.update()
+            seen.append((scaler.get_scale(), scaler.state_dict()["_growth_tracker"], self.p[0].item(), round(q[0].item(), 4)))
+        self.assertEqual(seen, [(8.0, 1, 0.5, 2.9), (2.0, 0, 0.5, 2.8001), (0.5, 0, 0.0, 2.8001), (0.5, 1, -0.5, 2.7004), (0.5, 2, -1.0, 2.6009),
+                                (1.5, 0, -1.5, 2.5018), (1.5, 1, -2.0, 2.4031), (0.375, 0, -2.0, 2.4031), (0.375, 1, -2.5, 2.3049)])
 
     def test_errors(self):
         s, o = self.scaler, self.optimizer
