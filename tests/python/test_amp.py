@@ -135,6 +135,9 @@ safe to autocast.
             self.assertEqual(warned(lambda: torch.cuda.amp.autocast())[0][0], "FutureWarning")
         with self.assertRaisesRegex(ValueError, "Expected `device_type` of type `str`"):
             torch.autocast(3)
+        for around in (torch.amp.custom_fwd, torch.amp.custom_bwd):
+            with self.assertRaisesRegex(ValueError, "Expected `device_type` of type `str`, got: `<class 'int'>`"):
+                around(len, device_type=3)
 
     def test_custom_functions(self):
         seen = []

@@ -238,6 +238,8 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     >>> y.dtype, x.grad
     (torch.float32, tensor(6.))
     """
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
@@ -274,6 +276,8 @@ def custom_bwd(bwd=None, *, device_type):
     >>> x.grad
     tensor(2.)
     """
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 
