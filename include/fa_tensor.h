@@ -91,6 +91,8 @@ FA_API fa_shape fa_shape_of_tensor(const fa_tensor *t);
 FA_API fa_dtype fa_dtype_of(const fa_tensor *t);
 FA_API fa_device fa_device_of(const fa_tensor *t);
 FA_API bool fa_is_contiguous(const fa_tensor *t);
+FA_API bool fa_is_channels_last(const fa_tensor *t);   /* rank 4 or 5, and the channels, dimension 1, lie next to each other */
+FA_API fa_tensor *fa_channels_last(fa_tensor *x);      /* x made so, with a derivative; x itself if it is; other ranks: FA_ERR_RUNTIME */
 FA_API bool fa_is_view(const fa_tensor *t);
 FA_API uint32_t fa_version_of(const fa_tensor *t);     /* raised by every in-place op on it or its views */
 

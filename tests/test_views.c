@@ -14,6 +14,24 @@ static void check_strides(fa_tensor *t, fa_shape strides, int line) {
 
 /* ---- views ---- */
 
+static void channels_last(void **state) {
+    (void)state;
+    fa_tensor *x = counting(FA_SHAPE(1, 2, 3, 4)), *y, *five = fa_ones(FA_SHAPE(2, 3, 1, 2, 2), .device = device);
+    fa_requires_grad(x, true);
+    y = fa_channels_last(x);
+    STRIDES(y, 24, 1, 8, 2);
+    assert_true(fa_is_channels_last(y) && !fa_is_contiguous(y) && !fa_is_channels_last(x) && fa_equal(x, y));
+    assert_ptr_equal(fa_channels_last(y), y);
+    STRIDES(fa_contiguous(y), 24, 12, 4, 1);
+    STRIDES(fa_channels_last(five), 12, 1, 12, 6, 3);
+    assert_true(fa_backward(fa_sum(fa_square(y))));
+    assert_true(fa_equal(fa_grad(x), fa_mul(fa_detach(x), fa_full(FA_SHAPE_0D, 2.0, .device = device))));
+    FAILS(fa_channels_last(fa_t(fa_ones(FA_SHAPE(2, 3), .device = device))), RUNTIME, "required rank 4 tensor to use channels_last format, or one of rank 5; x has 2 dimensions");
+    assert_false(fa_is_channels_last(NULL));
+    FAILS(fa_index_select(five, 0, five), RUNTIME, "index_select(): Expected dtype int32 or int64 for index, but found float32.");
+    FAILS(fa_index_add(five, 0, five, five), RUNTIME, "index_add_(): Expected dtype int32/int64 for index but got: Float.");
+}
+
 static void view_infers_and_refuses(void **state) {
     (void)state;
     fa_tensor *x = counting(FA_SHAPE(2, 3)), *empty = fa_empty(FA_SHAPE(0, 2), .device = device);
@@ -434,6 +452,7 @@ static void reading(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
+        TEST(channels_last),
         TEST(view_infers_and_refuses),
         TEST(view_keeps_runs_of_memory),
         TEST(dimensions_are_reordered),

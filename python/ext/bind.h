@@ -36,6 +36,8 @@ static inline fa_tensor *tensor_of(fai_operand o, const fa_tensor *like)
 }
 static inline fa_tensor *set_to(fa_tensor *t, fa_tensor *source) { return fai_set_memory(t, source), t; }
 fa_tensor *resized(fa_tensor *t, fa_shape size);
+fa_tensor *in_format(fa_tensor *t, PyObject *format);      /* t in the memory format, recorded; t itself for NULL, or if it is so already */
+fa_tensor *made_in_format(fa_tensor *t, PyObject *format); /* the same for one that was just made */
 static inline PyObject *answer(bool yes, uint32_t mark)
 {
     fapy_sweep(mark);

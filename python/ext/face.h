@@ -78,7 +78,9 @@ typedef struct fapy_device_object { PyObject_HEAD fa_device device; } fapy_devic
 typedef struct fapy_dtype_object { PyObject_HEAD fa_dtype dtype; const char *name; } fapy_dtype_object;
 extern PyTypeObject fapy_Generator, fapy_Device, fapy_Dtype, fapy_Size, fapy_Layout, fapy_MemoryFormat;
 bool fapy_values_set_up(PyObject *module);
-extern PyObject *fapy_channels_last, *fapy_strided;
+extern PyObject *fapy_strided;
+typedef enum fapy_format { FAPY_NO_FORMAT, FAPY_CONTIGUOUS, FAPY_PRESERVE, FAPY_CHANNELS_LAST, FAPY_CHANNELS_LAST_3D } fapy_format;
+fapy_format fapy_format_of(PyObject *o); /* FAPY_NO_FORMAT: it is none */
 PyObject *fapy_device_new(fa_device device);
 PyObject *fapy_dtype_new(fa_dtype dtype);        /* the one object of that dtype */
 PyObject *fapy_size_new(int ndim, const int64_t *size);

@@ -502,6 +502,28 @@ FAPY_DO(einsum)
     return result;
 }
 
+fa_tensor *in_format(fa_tensor *t, PyObject *format)
+{
+    if (!t || !format) return t;
+    const fapy_format f = fapy_format_of(format);
+    if (!f) return fai_fail(FA_ERR_TYPE, "memory_format", "argument 'memory_format' must be torch.memory_format, not %.100s", Py_TYPE(format)->tp_name);
+    const int rank = f == FAPY_CHANNELS_LAST ? 4 : 5;
+    if (f == FAPY_PRESERVE) return t;
+    if (f == FAPY_CONTIGUOUS) return fa_contiguous(t);
+    if (t->ndim != rank)
+        return fai_fail(FA_ERR_RUNTIME, "memory_format", "required rank %d tensor to use channels_last%s format; this one has %d dimensions", rank, rank == 5 ? "_3d" : "", t->ndim);
+    return fa_channels_last(t);
+}
+
+fa_tensor *made_in_format(fa_tensor *t, PyObject *format)
+{
+    if (!t || !format) return t;
+    FA_NO_GRAD;
+    fa_tensor *r = in_format(t, format);
+    if (r && r != t) fai_set_memory(t, r);
+    return r ? t : NULL;
+}
+
 /* The first elements of the old memory stay where they are; more of it is made where it is needed. */
 fa_tensor *resized(fa_tensor *t, fa_shape size)
 {
@@ -736,7 +758,7 @@ FAPY_DO(normal)
 
 /* ---- conversions ---- */
 
-typedef struct target { fa_dtype dtype; fa_device device; bool copy, non_blocking; } target;
+typedef struct target { fa_dtype dtype; fa_device device; bool copy, non_blocking; PyObject *format; } target;
 
 static bool note_target(PyObject *o, target *t)
 {
@@ -752,7 +774,7 @@ static PyObject *moved(fa_tensor *x, const target *t, uint32_t mark)
     if (t->dtype) r = fa_cast(r, t->dtype);
     if (r && t->device.type) r = t->non_blocking ? fa_to_async(r, t->device) : fa_to(r, t->device);
     if (r == x && t->copy) r = fa_clone(x);
-    return fapy_take(r, mark);
+    return fapy_take(in_format(r, t->format), mark);
 }
 
 static PyObject *refuse_to(PyObject *args)
@@ -793,8 +815,7 @@ FAPY_DO(to)
         else if (!note_target(o, &t)) return NULL;
         if (i == 0) device_first = device || Py_IsNone(o);
     }
-    if (v[6].given && PyObject_RichCompareBool(v[6].as.o, fapy_channels_last, Py_EQ) == 1 && v[0].as.t->ndim != 4)
-        return PyErr_SetString(PyExc_RuntimeError, "required rank 4 tensor to use channels_last format"), NULL;
+    t.format = v[6].given ? v[6].as.o : NULL;
     return moved(v[0].as.t, &t, mark);
 }
 
@@ -802,7 +823,7 @@ FAPY_DO(to)
 static PyObject *moved_to_type(fapy_value *v, int type, const char *name)
 {
     const uint32_t mark = FAPY_MARK;
-    target t = {.device = fa_device_of_type(type, -1), .non_blocking = v[2].given && v[2].as.b};
+    target t = {.device = fa_device_of_type(type, -1), .non_blocking = v[2].given && v[2].as.b, .format = v[3].given ? v[3].as.o : NULL};
     if (v[1].given && PyLong_Check(v[1].as.o)) {
         if (!fapy_device_from(v[1].as.o, name, "device", 1, &t.device)) return NULL;
         t.device.type = type;

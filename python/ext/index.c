@@ -72,9 +72,12 @@ static bool take_tensor(walk *w, PyObject *o)
     fa_tensor *t = fapy_tensor_check(o) ? (fa_tensor *)o : fapy_tensor_of("index", o, FA_DTYPE_DEFAULT, FA_CPU);
     if (!t) return fapy_raise(), false;
     if (!fapy_tensor_check(o) && t->numel == 0) t = fa_cast(t, FA_INT64); /* [] is a list of no indices */
+    if (t->dtype != FA_BOOL && t->dtype != FA_UINT8 && t->dtype != FA_INT32 && t->dtype != FA_INT64) {
+        PyErr_Format(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors; this one is %s: index.long()", fa_dtype_name((fa_dtype)t->dtype));
+        return false;
+    }
     if (t->dtype == FA_UINT8) t = fa_cast(t, FA_BOOL);
     if (!t) return fapy_raise(), false;
-    if (fai_is_float(t->dtype)) return PyErr_SetString(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors"), false;
     if (t->dtype != FA_BOOL && t->dtype != FA_INT64 && !(t = fa_cast(t, FA_INT64))) return fapy_raise(), false;
     if (!fa_device_equal(t->device, w->view->device)) {
         if (!fai_on_cpu(t)) {

@@ -365,8 +365,15 @@ static PyObject *ask_is_pinned(PyObject *self, PyObject *const *args, Py_ssize_t
 
 static PyObject *ask_is_contiguous(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    (void)args, (void)n, (void)names;
-    return PyBool_FromLong(fa_is_contiguous(T(self)));
+    static const char *const name = "memory_format";
+    PyObject *format = names && PyTuple_GET_SIZE(names) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), name) == 0 ? args[n] : NULL;
+    if (n) return PyErr_Format(PyExc_TypeError, "is_contiguous() takes 0 positional arguments but %zd was given: write memory_format=", n);
+    if (names && !format) return PyErr_SetString(PyExc_TypeError, "is_contiguous() takes one keyword argument, memory_format"), NULL;
+    const fapy_format f = format && !Py_IsNone(format) ? fapy_format_of(format) : FAPY_CONTIGUOUS;
+    if (!f) return PyErr_Format(PyExc_TypeError, "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s", Py_TYPE(format)->tp_name);
+    if (f == FAPY_PRESERVE) return PyBool_FromLong(true);
+    if (f == FAPY_CONTIGUOUS) return PyBool_FromLong(fa_is_contiguous(T(self)));
+    return PyBool_FromLong(T(self)->ndim == (f == FAPY_CHANNELS_LAST ? 4 : 5) && fa_is_channels_last(T(self)));
 }
 
 /* Methods whose work is done in Python: facula.storage.<name>(self). */
@@ -413,7 +420,7 @@ static PyMethodDef own_methods[] = {
     {"is_signed", ask_is_signed, METH_NOARGS, "is_signed()\n--\n\nIts elements can be negative."},
     {"is_inference", ask_is_inference, METH_NOARGS, "is_inference()\n--\n\nMade under inference_mode."},
     {"is_pinned", (PyCFunction)(void (*)(void))ask_is_pinned, METH_FASTCALL | METH_KEYWORDS, "is_pinned(device=None)\n--\n\nIts memory is pinned."},
-    {"is_contiguous", (PyCFunction)(void (*)(void))ask_is_contiguous, METH_FASTCALL | METH_KEYWORDS, "is_contiguous(memory_format=None)\n--\n\nElements lie in C order without gaps."},
+    {"is_contiguous", (PyCFunction)(void (*)(void))ask_is_contiguous, METH_FASTCALL | METH_KEYWORDS, "is_contiguous(*, memory_format=torch.contiguous_format)\n--\n\nElements lie in C order without gaps; or, for torch.channels_last, with the channels next to each other."},
     {"item", tensor_item, METH_NOARGS, "item()\n--\n\nThe only element, as a Python number; waits for the device."},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists of Python numbers."},
     {"storage", tensor_storage, METH_NOARGS, "storage()\n--\n\nIts memory as a row of elements."},

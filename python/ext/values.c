@@ -279,7 +279,16 @@ PyTypeObject fapy_MemoryFormat = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "memo
               ">>> torch.channels_last\n"
               "torch.channels_last"};
 
-PyObject *fapy_channels_last, *fapy_strided;
+PyObject *fapy_strided;
+/* In the order of fapy_format. */
+static const char *const formats[] = {"", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"};
+
+fapy_format fapy_format_of(PyObject *o)
+{
+    for (int f = FAPY_CONTIGUOUS; Py_TYPE(o) == &fapy_MemoryFormat && f <= FAPY_CHANNELS_LAST_3D; f++)
+        if (((named *)o)->name == formats[f]) return (fapy_format)f;
+    return FAPY_NO_FORMAT;
+}
 
 static bool add_named(PyObject *module, PyTypeObject *type, const char *name)
 {
@@ -287,8 +296,7 @@ static bool add_named(PyObject *module, PyTypeObject *type, const char *name)
     if (!o) return false;
     o->name = name;
     const int failed = PyModule_AddObjectRef(module, name, (PyObject *)o);
-    if (strcmp(name, "channels_last") == 0) fapy_channels_last = (PyObject *)o;
-    else if (type == &fapy_Layout) fapy_strided = (PyObject *)o;
+    if (type == &fapy_Layout) fapy_strided = (PyObject *)o;
     else Py_DECREF(o);
     return !failed;
 }
@@ -364,6 +372,7 @@ bool fapy_values_set_up(PyObject *module)
         types[i]->tp_name = qualified(names[i]);
         if (!types[i]->tp_name || PyType_Ready(types[i]) || PyModule_AddObjectRef(module, names[i], (PyObject *)types[i])) return false;
     }
-    return add_dtypes(module) && add_named(module, &fapy_Layout, "strided") && add_named(module, &fapy_MemoryFormat, "contiguous_format") &&
-           add_named(module, &fapy_MemoryFormat, "channels_last") && add_named(module, &fapy_MemoryFormat, "preserve_format");
+    for (int f = FAPY_CONTIGUOUS; f <= FAPY_CHANNELS_LAST_3D; f++)
+        if (!add_named(module, &fapy_MemoryFormat, formats[f])) return false;
+    return add_dtypes(module) && add_named(module, &fapy_Layout, "strided");
 }

@@ -82,6 +82,16 @@ fa_tensor *fa_contiguous(fa_tensor *x) {
     return FAI_HAS(x, FAI_CONTIGUOUS) ? x : fa_clone(x);
 }
 
+fa_tensor *fa_channels_last(fa_tensor *x) {
+    if (!fai_check("channels_last", "x", x)) return NULL;
+    if (x->ndim != 4 && x->ndim != 5)
+        return fai_fail(FA_ERR_RUNTIME, "channels_last", "required rank 4 tensor to use channels_last format, or one of rank 5; x has %d dimensions", x->ndim);
+    if (fa_is_channels_last(x)) return x;
+    FAI_CALLED("channels_last");
+    FA_SCOPE;
+    return fa_keep(fa_movedim(fa_contiguous(fa_movedim(x, FA_SHAPE(1), FA_SHAPE(-1))), FA_SHAPE(-1), FA_SHAPE(1)));
+}
+
 fa_tensor *fa_narrow(fa_tensor *x, int64_t dim, int64_t start, int64_t length) {
     int at;
     if (!fai_begin1("narrow", "x", x)) return NULL;

@@ -73,6 +73,12 @@ bool fai_index_offsets(const char *op, fa_tensor *out, fa_tensor *index, const i
 
 bool fai_check_index(const char *op, const fa_tensor *index) {
     if (index->dtype == FA_INT64 || index->dtype == FA_INT32) return true;
+    if (!strcmp(op, "index_select")) /* torch's words, which differ */
+        return fai_fail(FA_ERR_RUNTIME, op, "%s(): Expected dtype int32 or int64 for index, but found %s. Convert it: fa_cast(index, FA_INT64).", op,
+                        fa_dtype_name((fa_dtype)index->dtype));
+    if (!strcmp(op, "index_add"))
+        return fai_fail(FA_ERR_RUNTIME, op, "index_add_(): Expected dtype int32/int64 for index but got: %s. Convert it: fa_cast(index, FA_INT64).",
+                        fai_dtype_title((fa_dtype)index->dtype));
     return fai_fail(FA_ERR_RUNTIME, op,
                     "%s(): Expected dtype int32/int64 for index, but found %s. Convert it: fa_cast(index, FA_INT64).", op,
                     fa_dtype_name((fa_dtype)index->dtype));

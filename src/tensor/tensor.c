@@ -336,6 +336,18 @@ int fa_ndim(const fa_tensor *t) { return t ? t->ndim : 0; }
 int64_t fa_numel(const fa_tensor *t) { return t ? t->numel : 0; }
 fa_dtype fa_dtype_of(const fa_tensor *t) { return t ? (fa_dtype)t->dtype : FA_DTYPE_DEFAULT; }
 bool fa_is_contiguous(const fa_tensor *t) { return t && FAI_HAS(t, FAI_CONTIGUOUS); }
+
+/* Dimensions from the inside out: channels, then the sides, then the batch. Where a size is 1 the stride says nothing. */
+bool fa_is_channels_last(const fa_tensor *t) {
+    if (!t || (t->ndim != 4 && t->ndim != 5)) return false;
+    int64_t expected = 1;
+    for (int i = 0; i < t->ndim; i++) {
+        const int d = i == 0 ? 1 : i == t->ndim - 1 ? 0 : t->ndim - i;
+        if (t->size[d] != 1 && t->stride[d] != expected) return false;
+        expected *= t->size[d];
+    }
+    return true;
+}
 bool fa_is_view(const fa_tensor *t) { return t && t->base; }
 uint32_t fa_version_of(const fa_tensor *t) { return t ? (t->cell ? t->cell->version : t->buffer->version) : 0; }
 

@@ -33,6 +33,33 @@ torch.cat([torch.ones(2, device='cuda'), torch.ones(2)]) | RuntimeError: Expecte
 torch.nn.Linear(2, 1).cuda()(torch.ones(1, 2)) | RuntimeError: Expected all tensors to be on the same device
 torch.ones(2, device='cuda').add_(torch.ones(2)) | RuntimeError: Expected all tensors to be on the same device
 torch.ones(2).copy_(torch.ones(2, device='cuda') * 3) | tensor([3., 3.])
+torch.ones(1, 2, 3, 4).to('cuda', memory_format=torch.channels_last).stride() | (24, 1, 8, 2)
+torch.ones(1, 2, 3, 4, 5).to(memory_format=torch.channels_last_3d).stride() | (120, 1, 40, 10, 2)
+torch.empty(1, 2, 3, 4, memory_format=torch.channels_last, requires_grad=True).stride() | (24, 1, 8, 2)
+torch.zeros_like(torch.ones(1, 2, 3, 4), memory_format=torch.channels_last, requires_grad=True).is_leaf | True
+(lambda x: (x.is_contiguous(), x.is_contiguous(memory_format=torch.channels_last), x.contiguous().stride()))(torch.ones(1, 2, 3, 4).clone(memory_format=torch.channels_last)) | (False, True, (24, 12, 4, 1))
+torch.ones(1, 2, 3, 4).is_contiguous(memory_format=torch.channels_last) | False
+torch.equal(torch.arange(24.).reshape(1, 2, 3, 4).contiguous(memory_format=torch.channels_last), torch.arange(24.).reshape(1, 2, 3, 4)) | True
+torch.ones(2, 3).clone(memory_format=torch.channels_last) | RuntimeError: required rank 4 tensor to use channels_last format
+torch.ones(2).clone(memory_format='x') | TypeError: argument 'memory_format' must be torch.memory_format, not str
+torch.ones(2).is_contiguous(torch.channels_last) | TypeError: is_contiguous() takes 0 positional arguments but 1 was given
+torch.nn.Conv2d(2, 3, 3).to('cuda', memory_format=torch.channels_last).weight.stride() | (18, 1, 6, 2)
+torch.nn.Linear(1, 1).to(memory_format=torch.channels_last).weight.shape | torch.Size([1, 1])
+trained(torch.contiguous_format) == trained(torch.channels_last) | True
+torch.ones(2)[torch.tensor([0], dtype=torch.int16)] | IndexError: tensors used as indices must be long, int, byte or bool tensors
+torch.ones(2).index_select(0, torch.tensor([0.])) | RuntimeError: index_select(): Expected dtype int32 or int64 for index
+torch.ones(2).index_add(0, torch.tensor([0.]), torch.ones(1)) | RuntimeError: index_add_(): Expected dtype int32/int64 for index but got: Float
+torch.ones(2, device='cuda').type('torch.FloatTensor').device | device(type='cpu')
+torch.ones(2).type(torch.cuda.LongTensor).device | device(type='cuda', index=0)
+torch.ones(2).type('torch.foo.LongTensor') | ValueError: invalid type: 'torch.foo.LongTensor'
+torch.nn.Linear(1, 1).to(1).weight.device | device(type='cuda', index=1)
+torch.nn.Linear(1, 1).to(other=torch.ones(1)) | TypeError: to() received an invalid combination of arguments - got (other=Tensor
+torch.cuda.can_device_access_peer(0, 1) | True
+torch.cuda.can_device_access_peer(0, 5) | AssertionError: Invalid peer device id
+torch.cuda.set_device('cuda') | ValueError: Expected a torch.device with a specified index or an integer, but got: cuda
+torch.accelerator.set_device_index('cuda') | ValueError: Expected a torch.device with a specified index or an integer, but got:cuda
+torch.accelerator.synchronize('cpu') | RuntimeError: cpu doesn't match the current accelerator cuda
+torch.accelerator.memory_allocated('xpu:0') | RuntimeError: xpu doesn't match the current accelerator cuda
 torch.ones(2, 2, device='cuda')[torch.tensor([0])] | tensor([[1., 1.]], device='cuda:0')
 torch.ones(2, 2)[torch.tensor([0], device='cuda')] | RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)
 torch.ones(2, device='cuda:2') | AcceleratorError: CUDA error: invalid device ordinal
@@ -103,7 +130,17 @@ def answers():
         with context:
             return call()
 
-    names, told = {"torch": torch, "copy": copy, "pickle": pickle, "within": within}, []
+    def trained(memory_format):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.Flatten(), torch.nn.Linear(12, 2)).to("cuda", memory_format=memory_format)
+        optimizer = torch.optim.Adam(net.parameters())
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(torch.ones(2, 2, 4, 4, device="cuda").to(memory_format=memory_format)).square().sum().backward()
+            optimizer.step()
+        return [p.tolist() for p in net.parameters()]
+
+    names, told = {"torch": torch, "copy": copy, "pickle": pickle, "within": within, "trained": trained}, []
     for line, _, _ in CASES:
         try:
             value = eval(line, names)
