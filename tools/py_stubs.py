@@ -403,7 +403,7 @@ def c_module(functions):
     types = "_dtype = dtype\n_device = device\n_layout = layout\n_Device = Union[device, str, _int]\n\n"
     values = "".join(f"{d}: dtype\n" for d in DTYPES) + "strided: layout\n"
     values += (
-        "".join(f"{name}: memory_format\n" for name in ("contiguous_format", "channels_last", "preserve_format"))
+        "".join(f"{name}: memory_format\n" for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"))
         + "__version__: str\n"
     )
     tensor = "class Tensor:\n" + "".join([*attributes(), *operators(), *rows[0], *hand[0]]) + "\n"

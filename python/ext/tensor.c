@@ -420,7 +420,7 @@ static PyMethodDef own_methods[] = {
     {"is_signed", ask_is_signed, METH_NOARGS, "is_signed()\n--\n\nIts elements can be negative."},
     {"is_inference", ask_is_inference, METH_NOARGS, "is_inference()\n--\n\nMade under inference_mode."},
     {"is_pinned", (PyCFunction)(void (*)(void))ask_is_pinned, METH_FASTCALL | METH_KEYWORDS, "is_pinned(device=None)\n--\n\nIts memory is pinned."},
-    {"is_contiguous", (PyCFunction)(void (*)(void))ask_is_contiguous, METH_FASTCALL | METH_KEYWORDS, "is_contiguous(*, memory_format=torch.contiguous_format)\n--\n\nElements lie in C order without gaps; or, for torch.channels_last, with the channels next to each other."},
+    {"is_contiguous", (PyCFunction)(void (*)(void))ask_is_contiguous, METH_FASTCALL | METH_KEYWORDS, "is_contiguous(*, memory_format=None)\n--\n\nElements lie in C order without gaps; or, for torch.channels_last, with the channels next to each other."},
     {"item", tensor_item, METH_NOARGS, "item()\n--\n\nThe only element, as a Python number; waits for the device."},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists of Python numbers."},
     {"storage", tensor_storage, METH_NOARGS, "storage()\n--\n\nIts memory as a row of elements."},

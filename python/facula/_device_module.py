@@ -1,6 +1,6 @@
 """What torch.cuda, torch.xpu, torch.mps and their kind have in common: functions about one kind of device."""
 from . import _C
-from ._C import AcceleratorError, OutOfMemoryError, device as _device
+from ._C import device as _device
 from . import _graphs, _memory, _streams
 
 
@@ -369,7 +369,6 @@ def make(kind):
 
     default_generators = DefaultGenerators(generators)
     names = dict(locals())
-    names.update(AcceleratorError=AcceleratorError, OutOfMemoryError=OutOfMemoryError)
     for hidden in ("kind", "where", "generators"):
         names.pop(hidden, None)
     names.update(_memory.make(kind, where))

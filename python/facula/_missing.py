@@ -132,10 +132,11 @@ class KindLoader:
 
     def exec_module(self, module):
         """Its functions."""
+        from . import _C
         from ._device_module import make
         kind = module.__name__.rpartition(".")[2]
         module.__doc__ = f"Devices of the kind {kind}."
-        vars(module).update(make(kind))
+        vars(module).update(make(kind), AcceleratorError=_C.AcceleratorError, OutOfMemoryError=_C.OutOfMemoryError)
 
 
 def attribute_of(module, lazy=()):

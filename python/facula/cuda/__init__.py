@@ -1,5 +1,6 @@
 """CUDA devices: NVIDIA's, or the simulated ones of FACULA_SIM=cuda:2."""
 from .. import _C
+from .._C import AcceleratorError, OutOfMemoryError
 from .._device_module import make as _make
 
 from .. import _types

@@ -1,5 +1,6 @@
 """Devices of the kind xpu: Intel's GPUs."""
 from .. import _missing
+from .._C import AcceleratorError, OutOfMemoryError
 from .._device_module import make as _make
 
 _made = _make("xpu")
