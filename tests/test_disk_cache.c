@@ -5,7 +5,9 @@
 #include "base/base.h"
 #include "support/faults.h"
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +187,35 @@ static int compiled_by_another_process(void) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 101;
 }
 
+/* A process of the same number was killed as it wrote. */
+static void left_by_another(void **state) {
+    (void)state;
+    char path[128];
+    for (int i = 0; i < 20; i++) {
+        snprintf(path, sizeof path, "%s/%ld-%d.part", folder, (long)getpid(), i);
+        fclose(fopen(path, "w"));
+    }
+    put(1, 1000);
+    assert_true(holds(1, 1000));
+}
+
+static void files_may_not_be_so_large(void **state) {
+    (void)state;
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit least = {1000, 1000};
+        signal(SIGXFSZ, SIG_DFL);
+        setrlimit(RLIMIT_FSIZE, &least);
+        put(1, 4000);
+        put(2, 500);
+        _exit(files(NULL, 0) == 1 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(holds(2, 500));
+}
+
 static void second_start(void **state) {
     (void)state;
     char path[400];
@@ -200,11 +231,13 @@ static void second_start(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(left_by_another, open_folder, close_folder), /* first: the numbers of files begin with 0 */
         cmocka_unit_test_setup_teardown(written_and_read, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(damaged_files, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(no_memory, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(size_is_limited, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(eight_processes, open_folder, close_folder),
+        cmocka_unit_test_setup_teardown(files_may_not_be_so_large, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(second_start, open_folder, close_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

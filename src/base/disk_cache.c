@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -185,17 +186,41 @@ static bool write_whole(int fd, const void *data, size_t n) {
     return true;
 }
 
-void fai_cache_write(fai_cache_key key, const void *data, size_t bytes) {
+/* A file that nobody has; a process of the same number, of another container or before, may have left some. */
+static int open_part(char *path, size_t n, const char *folder) {
+    enum { TRIES = 64 };
     static atomic_uint number;
+    int fd = -1;
+    for (int i = 0; i < TRIES && fd < 0; i++) {
+        snprintf(path, n, "%s/%ld-%u.part", folder, (long)getpid(), atomic_fetch_add(&number, 1));
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    return fd;
+}
+
+/* Where the process may not write files of that size, the signal that would end it is taken away. */
+static bool write_entry(int fd, const head *h, const void *data) {
+    sigset_t size, old, waiting;
+    int number;
+    sigemptyset(&size);
+    sigaddset(&size, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &size, &old);
+    const bool good = write_whole(fd, h, sizeof *h) && write_whole(fd, data, h->bytes);
+    if (!good && sigpending(&waiting) == 0 && sigismember(&waiting, SIGXFSZ) == 1) sigwait(&size, &number);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return good;
+}
+
+void fai_cache_write(fai_cache_key key, const void *data, size_t bytes) {
     char folder[PATH_MAX - 64], path[PATH_MAX], part[PATH_MAX];
     if (!bytes || bytes > size_limit() || !path_of(path, sizeof path, key)) return;
     fai_cache_folder(folder, sizeof folder); /* path_of had it */
     if (!make_folder(folder)) return;
-    snprintf(part, sizeof part, "%s/%ld-%u.part", folder, (long)getpid(), atomic_fetch_add(&number, 1));
-    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const int fd = open_part(part, sizeof part, folder);
     if (fd < 0) return;
     head h = {.magic = MAGIC, .key = key, .bytes = bytes, .checksum = fai_hash(data, bytes, 0)};
-    bool good = write_whole(fd, &h, sizeof h) && write_whole(fd, data, bytes);
+    bool good = write_entry(fd, &h, data);
     if (close(fd) != 0) good = false;
     if (!good || rename(part, path) != 0) unlink(part);
     else keep_limit(folder);
