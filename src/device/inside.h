@@ -1,7 +1,7 @@
 /* Inside the room: one fai_dev for each device that is there, one fai_stream for each of its queues, and what the room's files
  * call of each other.
  *
- * Locks, in the order in which a thread may take them: memory_lock of a device, lock of a stream, launch_lock of a device,
+ * Locks, in the order in which a thread may take them: memory.lock of a device, lock of a stream, launch_lock of a device,
  * streams_lock of a device. */
 #ifndef FAI_DEVICE_INSIDE_H
 #define FAI_DEVICE_INSIDE_H
@@ -13,19 +13,22 @@
 enum { FAI_TYPES = 32, FAI_DEVICES = 64, FAI_BINS = 600, FAI_LOG = 64, FAI_SPOILED = 8 };
 enum { FAI_STREAM_POOL = 32, FAI_STREAMS = 96 }; /* of each priority; and of a device in all, with those of somebody else */
 
-/* ---- allocator.c ---- */
+/* ---- arena.c: memory cut from segments ---- */
 typedef struct fai_block {
     struct fai_block *left, *right;      /* neighbours in the segment */
     struct fai_block *before, *after;    /* in its bin while free, in dev->live while not */
-    struct fai_block *segment_before, *segment_after; /* in dev->segments: of a segment's first block */
+    struct fai_block *segment_before, *segment_after; /* in the arena's segments: of a segment's first block */
+    struct fai_heap *heap;               /* whose memory it is */
     fa_address address;
     size_t size, asked;                  /* asked: what the buffer wanted, of a live block */
-    uint32_t site;                       /* the line of the program that asked for it, as fai_other_face.site knows it; 0: unknown */
+    uint64_t since;                      /* of a free one: how many calls the arena had had when it became free */
     bool free, small;
-    char op[30];                         /* who made the buffer, for the report */
-    struct fai_heap *heap;               /* whose memory it is */
-    struct { struct fai_stream *stream; uint64_t place; } use[3]; /* other streams that use it, and how far when it was freed */
+    bool mapped;                         /* host.c: where the segment came from */
+    /* From here on, of blocks of devices only. */
     uint8_t nuses;                       /* above 3: more than there is room for */
+    uint32_t site;                       /* the line of the program that asked for it, as fai_other_face.site knows it; 0: unknown */
+    char op[30];                         /* who made the buffer, for the report */
+    struct { struct fai_stream *stream; uint64_t place; } use[3]; /* other streams that use it, and how far when it was freed */
     uint32_t step, number;               /* replay.c: when it was made */
 } fai_block;
 typedef struct fai_pool {
@@ -42,6 +45,32 @@ typedef struct fai_heap {
     _Atomic uint64_t written;            /* as fai_buffer's: when a graph wrote to what lies in it last */
     fai_pool small, large;
 } fai_heap;
+struct fai_alloc_rules;
+typedef struct fai_arena {
+    pthread_mutex_t lock;
+    unsigned unit_power;                 /* sizes of blocks are multiples of 1 << unit_power */
+    size_t least;                        /* of a small block's rest: what is worth cutting off */
+    size_t description;                  /* bytes of a description: all of fai_block, or its beginning */
+    const struct fai_alloc_rules *rules;
+    bool (*give_back)(struct fai_arena *arena, const fai_block *segment); /* to where it came from; false: it can't be */
+    fai_block *spare, *segments;         /* unused descriptions; the first block of each segment */
+    uint64_t calls;
+    fa_memory_stats stats;
+} fai_arena;
+/* With the lock held, all of them. To make a block: describe what may be cut off, find one or add a segment, trim it. */
+fai_block *fai_arena_describe(fai_arena *a);                  /* a description; NULL without an error */
+void fai_arena_forget(fai_arena *a, fai_block *block);        /* of a description */
+void fai_arena_drop_spare(fai_arena *a);
+size_t fai_arena_segment(size_t size);                        /* how large a segment is made for a block of that size */
+fai_block *fai_arena_find(fai_arena *a, fai_heap *heap, size_t size); /* the best free block, not free any more; NULL: none */
+void fai_arena_add(fai_arena *a, fai_heap *heap, fai_block *block, fa_address address, size_t bytes, size_t size); /* a segment for a block of size */
+void fai_arena_trim(fai_arena *a, fai_block *block, size_t size, fai_block *rest); /* rest: a description, used or forgotten */
+fai_block *fai_arena_put(fai_arena *a, fai_block *block);     /* nobody uses it: it is free, and one with its free neighbours; returns that one */
+uint64_t fai_arena_unused(const fai_heap *heap);              /* bytes in segments that nobody uses */
+uint64_t fai_arena_release(fai_arena *a, fai_heap *heap);     /* gives these back; bytes */
+uint64_t fai_arena_release_one(fai_arena *a, fai_block *block);
+uint64_t fai_arena_release_oldest(fai_arena *a, uint64_t bytes); /* of the large ones that belong to no pool, until it was so much */
+bool fai_arena_has_old(const fai_arena *a);                   /* whether that would find any */
 
 /* ---- queue.c ---- */
 typedef struct fai_staged fai_staged;    /* host memory that a queued copy still reads */
@@ -109,14 +138,12 @@ typedef struct fai_dev {
     char lost_text[512];
     _Atomic(const char *) lost_op;       /* who found out */
 
-    pthread_mutex_t memory_lock;
+    fai_arena memory;                    /* its lock guards the lines down to limit */
     fai_heap *heaps;                     /* all of them; the default stream's is the last */
-    fai_block *live, *spare;             /* allocated blocks; unused descriptions */
+    fai_block *live;                     /* allocated blocks */
     fai_block *waiting;                  /* freed, but another stream may not be done with them */
-    fai_block *segments;                 /* the first block of each */
     struct fai_mempool *pools;
     atomic_int pools_in_use;             /* captures and scopes of pools that are open */
-    fa_memory_stats stats;
     fai_steps step;
     bool limited;
     uint64_t limit;                      /* if limited: bytes of it that this process may take */
@@ -187,6 +214,7 @@ bool fai_fail_unserved(int type, const char *op);  /* an error, and true, if tor
 void fai_type_upper(char out[16], int type);        /* "CUDA" */
 
 /* ---- allocator.c ---- */
+void fai_allocator_init(fai_dev *dev);
 fai_block *fai_block_new(fai_dev *dev, fai_heap *heap, size_t bytes, const char *op); /* NULL and an error */
 void fai_block_free(fai_dev *dev, fai_block *block);
 fa_address fai_block_address(const fai_block *block);
@@ -265,10 +293,10 @@ static inline void fai_count(fa_memory_count *c, uint64_t amount, bool more)
     }
 }
 void fai_count_reset(fa_memory_count *c, bool peaks);                     /* else what was ever allocated and freed */
-void fai_count_live(fai_dev *dev, const fai_block *block, bool more);
-void fai_count_active(fai_dev *dev, const fai_block *block, bool more);
-void fai_count_segment(fai_dev *dev, const fai_block *block, bool more);
-void fai_count_inactive(fai_dev *dev, const fai_block *block, bool more); /* free, in a segment that others use too */
+void fai_count_live(fai_arena *a, const fai_block *block, bool more);
+void fai_count_active(fai_arena *a, const fai_block *block, bool more);
+void fai_count_segment(fai_arena *a, const fai_block *block, bool more);
+void fai_count_inactive(fai_arena *a, const fai_block *block, bool more); /* free, in a segment that others use too */
 
 /* ---- summary.c ---- */
 size_t fai_memory_table(const fa_memory_stats *stats, fa_device device, bool abbreviated, char *out, size_t n);

@@ -13,7 +13,7 @@ static _Atomic uint64_t last_id;
 uint64_t fa_graph_pool_new(void) { return atomic_fetch_add(&last_id, 1) + 1; }
 
 fai_mempool *fai_mempool_take(fai_dev *dev, uint64_t id, const char *op) {
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     fai_mempool *pool = dev->pools;
     while (pool && pool->id != id) pool = pool->next;
     if (!pool && (pool = fai_calloc(FAI_TAG_OTHER, sizeof *pool))) {
@@ -22,7 +22,7 @@ fai_mempool *fai_mempool_take(fai_dev *dev, uint64_t id, const char *op) {
         dev->pools = pool;
     }
     if (pool) pool->refs++;
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     return pool ? pool : fai_fail_memory(op, sizeof *pool);
 }
 
@@ -41,17 +41,17 @@ static void end_pool(fai_dev *dev, fai_mempool *pool) {
 }
 
 void fai_mempool_give(fai_dev *dev, fai_mempool *pool) {
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     if (--pool->refs == 0) end_pool(dev, pool);
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     if (!fai_caches_on()) fai_release_unused(dev);
 }
 
 fai_heap *fai_mempool_heap(fai_dev *dev, fai_mempool *pool, fai_stream *s, const char *op) {
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     fai_heap *heap = dev->heaps;
     while (heap && (heap->pool != pool || heap->stream != s)) heap = heap->next;
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     if (heap) return heap;
     heap = fai_calloc(FAI_TAG_OTHER, sizeof *heap);
     if (!heap) return fai_fail_memory(op, sizeof *heap);
@@ -115,10 +115,10 @@ uint64_t fa_mempool_id(const fa_mempool *pool) { return check(pool, "mempool_id"
 uint64_t fa_mempool_reserved(const fa_mempool *pool) {
     uint64_t bytes = 0;
     if (!check(pool, "mempool_reserved")) return 0;
-    pthread_mutex_lock(&pool->dev->memory_lock);
-    for (const fai_block *first = pool->dev->segments; first; first = first->segment_after)
+    pthread_mutex_lock(&pool->dev->memory.lock);
+    for (const fai_block *first = pool->dev->memory.segments; first; first = first->segment_after)
         for (const fai_block *b = first; b && first->heap->pool == pool->pool; b = b->right) bytes += b->size;
-    pthread_mutex_unlock(&pool->dev->memory_lock);
+    pthread_mutex_unlock(&pool->dev->memory.lock);
     return bytes;
 }
 

@@ -76,7 +76,7 @@ static fai_dev *new_device(const fa_backend *backend, int ordinal, int type) {
     dev->backend = backend;
     dev->ordinal = ordinal;
     dev->name = fa_device_of_type(type, atomic_load(&count_of[type]));
-    pthread_mutex_init(&dev->memory_lock, NULL);
+    fai_allocator_init(dev);
     pthread_mutex_init(&dev->streams_lock, NULL);
     pthread_mutex_init(&dev->launch_lock, NULL);
     pthread_mutex_init(&dev->build_lock, NULL);

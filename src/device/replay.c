@@ -61,11 +61,11 @@ void fai_trace_free(fai_trace *t) {
 
 void fai_trace_drop(fai_dev *dev) {
     fai_steps *s = &dev->step;
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     for (int i = 0; i < 2; i++) fai_trace_free(&s->trace[i]), s->trace_rows[i] = 0;
     fai_trace_free(&s->now);
     s->now.broken = true;
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
 }
 
 static void restart(fai_steps *s) {
@@ -133,11 +133,11 @@ typedef struct player {
 
 /* With the lock held. */
 static bool copy_pieces(const fai_dev *dev, player *p) {
-    for (const fai_block *s = dev->segments; s; s = s->segment_after)
+    for (const fai_block *s = dev->memory.segments; s; s = s->segment_after)
         for (const fai_block *b = s; b; b = b->right) p->room++;
     p->piece = fai_alloc(FAI_TAG_OTHER, 3 * p->room * sizeof *p->piece + 1);
     if (!p->piece) return false;
-    for (const fai_block *s = dev->segments; s; s = s->segment_after) {
+    for (const fai_block *s = dev->memory.segments; s; s = s->segment_after) {
         if (s->heap != &dev->main.heap) { /* it stays as it is */
             for (const fai_block *b = s; b; b = b->right) p->limit -= b->size < p->limit ? b->size : p->limit;
             continue;
@@ -183,28 +183,28 @@ static int count_down(int device, fa_address address) {
 static const fa_backend counting = {.name = "counting", .allocate = count_up, .release = count_down};
 
 static void clear(fai_dev *dev) {
-    for (fai_block *s = dev->segments, *next_segment; s; s = next_segment) {
+    for (fai_block *s = dev->memory.segments, *next_segment; s; s = next_segment) {
         next_segment = s->segment_after;
-        for (fai_block *b = s, *next; b; b = next) next = b->right, b->after = dev->spare, dev->spare = b;
+        for (fai_block *b = s, *next; b; b = next) next = b->right, b->after = dev->memory.spare, dev->memory.spare = b;
     }
-    fai_block *spare = dev->spare;
-    memset(&dev->stats, 0, sizeof dev->stats);
+    fai_block *spare = dev->memory.spare;
+    memset(&dev->memory.stats, 0, sizeof dev->memory.stats);
     memset(&dev->main.heap.small, 0, sizeof dev->main.heap.small);
     memset(&dev->main.heap.large, 0, sizeof dev->main.heap.large);
     dev->main.heap.segments = 0;
-    dev->segments = dev->live = NULL;
-    dev->spare = spare;
+    dev->memory.segments = dev->live = NULL;
+    dev->memory.spare = spare;
     next_address = 4096;
 }
 
 static bool has_spare(player *p) {
     int n = 0;
-    for (const fai_block *b = p->dev->spare; b && n < SPARE_LEAST; b = b->after) n++;
+    for (const fai_block *b = p->dev->memory.spare; b && n < SPARE_LEAST; b = b->after) n++;
     for (int i = n; n < SPARE_LEAST && i < SPARE_MORE; i++) {
         fai_block *b = fai_alloc(FAI_TAG_OBJECT, sizeof *b);
         if (!b) return !(p->failed = true);
-        b->after = p->dev->spare;
-        p->dev->spare = b;
+        b->after = p->dev->memory.spare;
+        p->dev->memory.spare = b;
     }
     return true;
 }
@@ -223,7 +223,7 @@ static bool begin_here(player *p) {
         fai_block *b = take(p, &alone, p->piece[i].small ? UNIT : size);
         if (!b) return false;
         fai_block_free(p->dev, b);
-        fai_block *const segment = p->dev->segments;
+        fai_block *const segment = p->dev->memory.segments;
         for (size_t k = i; k < end; k++)
             if (!(b = take(p, &alone, p->piece[k].size)) || b->size != p->piece[k].size || alone.segments != 1) return false;
         p->dev->main.heap.segments++;
@@ -339,8 +339,8 @@ static bool follows(player *p, const fai_trace *now, int64_t rows, size_t asked)
 static void end_player(player *p) {
     if (p->dev) {
         clear(p->dev);
-        for (fai_block *b = p->dev->spare, *next; b; b = next) next = b->after, fai_free(FAI_TAG_OBJECT, b, sizeof *b);
-        pthread_mutex_destroy(&p->dev->memory_lock);
+        fai_arena_drop_spare(&p->dev->memory);
+        pthread_mutex_destroy(&p->dev->memory.lock);
         fai_free(FAI_TAG_OTHER, p->dev, sizeof *p->dev);
     }
     if (p->piece) fai_free(FAI_TAG_OTHER, p->piece, 3 * p->room * sizeof *p->piece + 1);
@@ -355,7 +355,7 @@ static bool begin_player(player *p) {
     p->took = fai_calloc(FAI_TAG_OTHER, table);
     p->took_before = fai_calloc(FAI_TAG_OTHER, table);
     if (p->dev) {
-        pthread_mutex_init(&p->dev->memory_lock, NULL);
+        fai_allocator_init(p->dev);
         p->dev->backend = &counting;
         p->dev->heaps = &p->dev->main.heap;
         p->dev->limited = true;
@@ -375,28 +375,28 @@ static bool take_notes(fai_dev *dev, player *p, fai_trace seen[2], int64_t rows,
 
 static void put_notes_back(fai_dev *dev, fai_trace seen[2]) {
     fai_steps *s = &dev->step;
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     for (int i = 0; i < 2; i++) {
         if (s->trace[i].event) fai_trace_free(&seen[i]);
         else s->trace[i] = seen[i];
     }
     s->tried = true; /* what has been noted of this step is of no use: if it is tried again, it begins anew */
     restart(s);
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
 }
 
 fai_replayed fai_replay(fai_dev *dev, uint64_t capacity, int64_t rows, size_t asked) {
     fai_trace seen[2];
     fai_replayed r = {0};
     player p = {.less = &seen[0], .more = &seen[1], .limit = capacity};
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     const bool known = take_notes(dev, &p, seen, rows, asked);
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     if (known && !fai_rules.divides && fai_rules.max_split == SIZE_MAX && fai_caches_on() && begin_player(&p)) {
         const int64_t here = most_rows(&p, rows, true), anew = most_rows(&p, rows, false);
         p.dev->limit = UINT64_MAX / 4;
         if (play(&p, rows, false) && !p.failed)
-            r = (fai_replayed){true, here, anew, p.dev->stats.allocated_bytes[FA_POOL_ALL].peak};
+            r = (fai_replayed){true, here, anew, p.dev->memory.stats.allocated_bytes[FA_POOL_ALL].peak};
     }
     end_player(&p);
     put_notes_back(dev, seen);

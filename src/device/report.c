@@ -105,15 +105,15 @@ static void tell_group(fai_text *out, const group *g) {
 }
 
 static bool copy_holders(fai_dev *dev, fai_holders *all) {
-    pthread_mutex_lock(&dev->memory_lock);
-    all->n = dev->stats.allocation[FA_POOL_ALL].current;
+    pthread_mutex_lock(&dev->memory.lock);
+    all->n = dev->memory.stats.allocation[FA_POOL_ALL].current;
     all->holder = fai_alloc(FAI_TAG_OTHER, all->n * sizeof *all->holder);
     size_t i = 0;
     for (const fai_block *b = dev->live; all->holder && b && i < all->n; b = b->after, i++) {
         all->holder[i] = (holder){.address = b->address, .size = b->size, .site = b->site};
         memcpy(all->holder[i].op, b->op, sizeof b->op);
     }
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     if (all->holder) qsort(all->holder, all->n, sizeof *all->holder, by_address);
     return all->holder != NULL;
 }
@@ -138,8 +138,8 @@ void fai_tell_holders(fai_dev *dev, size_t most, fai_text *out) {
 
 fai_free_pieces fai_count_free(fai_dev *dev, int pool) {
     fai_free_pieces p = {0};
-    pthread_mutex_lock(&dev->memory_lock);
-    for (const fai_block *s = dev->segments; s; s = s->segment_after)
+    pthread_mutex_lock(&dev->memory.lock);
+    for (const fai_block *s = dev->memory.segments; s; s = s->segment_after)
         for (const fai_block *b = s; b; b = b->right) {
             if (!b->free || (pool != FA_POOL_ALL && b->small != (pool == FA_POOL_SMALL))) continue;
             p.count++;
@@ -147,7 +147,7 @@ fai_free_pieces fai_count_free(fai_dev *dev, int pool) {
             if (b->size > p.largest) p.largest = b->size;
             if (!b->left && !b->right) p.whole += b->size;
         }
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     return p;
 }
 
@@ -184,9 +184,9 @@ static void tell_limits(const fai_dev *dev, size_t bytes, uint64_t total, uint64
 
 static uint64_t in_pools(fai_dev *dev) {
     uint64_t bytes = 0;
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     for (const fai_block *b = dev->live; b; b = b->after) bytes += b->heap->pool ? b->size : 0;
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     return bytes;
 }
 

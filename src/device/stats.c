@@ -18,39 +18,39 @@ void fai_count_reset(fa_memory_count *c, bool peaks) {
 
 static inline int pool_of(const fai_block *block) { return block->small ? FA_POOL_SMALL : FA_POOL_LARGE; }
 
-void fai_count_live(fai_dev *dev, const fai_block *block, bool more) {
-    fa_memory_stats *s = &dev->stats;
+void fai_count_live(fai_arena *a, const fai_block *block, bool more) {
+    fa_memory_stats *s = &a->stats;
     change(s->allocation, pool_of(block), 1, more);
     change(s->allocated_bytes, pool_of(block), block->size, more);
     change(s->requested_bytes, pool_of(block), block->asked, more);
-    if (FAI_UNLIKELY(block->size >= fai_rules.max_split)) fai_count(&s->oversize_allocations, 1, more);
+    if (FAI_UNLIKELY(block->size >= a->rules->max_split)) fai_count(&s->oversize_allocations, 1, more);
 }
 
-void fai_count_active(fai_dev *dev, const fai_block *block, bool more) {
-    change(dev->stats.active, pool_of(block), 1, more);
-    change(dev->stats.active_bytes, pool_of(block), block->size, more);
+void fai_count_active(fai_arena *a, const fai_block *block, bool more) {
+    change(a->stats.active, pool_of(block), 1, more);
+    change(a->stats.active_bytes, pool_of(block), block->size, more);
 }
 
-void fai_count_segment(fai_dev *dev, const fai_block *block, bool more) {
-    change(dev->stats.segment, pool_of(block), 1, more);
-    change(dev->stats.reserved_bytes, pool_of(block), block->size, more);
-    if (block->size >= fai_rules.max_split) fai_count(&dev->stats.oversize_segments, 1, more);
-    if (more) dev->stats.num_device_alloc++;
-    else dev->stats.num_device_free++;
+void fai_count_segment(fai_arena *a, const fai_block *block, bool more) {
+    change(a->stats.segment, pool_of(block), 1, more);
+    change(a->stats.reserved_bytes, pool_of(block), block->size, more);
+    if (block->size >= a->rules->max_split) fai_count(&a->stats.oversize_segments, 1, more);
+    if (more) a->stats.num_device_alloc++;
+    else a->stats.num_device_free++;
 }
 
-void fai_count_inactive(fai_dev *dev, const fai_block *block, bool more) {
-    change(dev->stats.inactive_split, pool_of(block), 1, more);
-    change(dev->stats.inactive_split_bytes, pool_of(block), block->size, more);
+void fai_count_inactive(fai_arena *a, const fai_block *block, bool more) {
+    change(a->stats.inactive_split, pool_of(block), 1, more);
+    change(a->stats.inactive_split_bytes, pool_of(block), block->size, more);
 }
 
 /* ---- asking ---- */
 
 static void read_stats(fai_dev *dev, fa_memory_stats *out) {
     bool lock = !fai_forked_child();
-    if (lock) pthread_mutex_lock(&dev->memory_lock);
-    *out = dev->stats;
-    if (lock) pthread_mutex_unlock(&dev->memory_lock);
+    if (lock) pthread_mutex_lock(&dev->memory.lock);
+    *out = dev->memory.stats;
+    if (lock) pthread_mutex_unlock(&dev->memory.lock);
     out->max_split_size = fai_rules.max_split == SIZE_MAX ? -1 : (int64_t)fai_rules.max_split;
 }
 
@@ -83,11 +83,11 @@ enum { COUNTS = LISTS * FA_POOL_COUNT + 2 };
 static void reset(fa_device device, bool peaks) {
     fai_dev *dev = fai_dev_find(device);
     if (!dev || fai_forked_child()) return;
-    fa_memory_count *count = (fa_memory_count *)(void *)&dev->stats;
-    pthread_mutex_lock(&dev->memory_lock);
+    fa_memory_count *count = (fa_memory_count *)(void *)&dev->memory.stats;
+    pthread_mutex_lock(&dev->memory.lock);
     for (int i = 0; i < COUNTS; i++) fai_count_reset(&count[i], peaks);
-    if (!peaks) dev->stats.num_alloc_retries = dev->stats.num_ooms = dev->stats.num_oom_rejections = 0;
-    pthread_mutex_unlock(&dev->memory_lock);
+    if (!peaks) dev->memory.stats.num_alloc_retries = dev->memory.stats.num_ooms = dev->memory.stats.num_oom_rejections = 0;
+    pthread_mutex_unlock(&dev->memory.lock);
 }
 
 void fa_reset_peak_memory_stats(fa_device device) { reset(device, true); }
@@ -131,10 +131,10 @@ bool fa_set_memory_fraction(fa_device device, double fraction) {
     if (!(fraction >= 0 && fraction <= 1))
         return fai_fail(FA_ERR_VALUE, "set_per_process_memory_fraction", "Invalid fraction value:%g. Allowed range: 0~1", fraction);
     if (!fa_memory_info(dev->name, &unused, &total)) return false;
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     dev->limited = fraction < 1;
     dev->limit = (uint64_t)(fraction * (double)total);
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     return true;
 }
 
@@ -176,16 +176,16 @@ static size_t list_blocks(fai_block *const *segments, size_t n, fa_memory_block 
 size_t fa_memory_blocks(fa_device device, fa_memory_block *out, size_t room) {
     fai_dev *dev = fai_dev_find(device);
     if (!dev || fai_forked_child()) return 0;
-    pthread_mutex_lock(&dev->memory_lock);
-    size_t n = dev->stats.segment[FA_POOL_ALL].current, i = 0, found = 0;
+    pthread_mutex_lock(&dev->memory.lock);
+    size_t n = dev->memory.stats.segment[FA_POOL_ALL].current, i = 0, found = 0;
     fai_block **segments = fai_alloc(FAI_TAG_OTHER, n * sizeof *segments);
     if (segments) {
-        for (fai_block *b = dev->segments; b; b = b->segment_after) segments[i++] = b;
+        for (fai_block *b = dev->memory.segments; b; b = b->segment_after) segments[i++] = b;
         qsort(segments, n, sizeof *segments, by_address);
         found = list_blocks(segments, n, out, room);
         fai_free(FAI_TAG_OTHER, segments, n * sizeof *segments);
     }
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     if (!segments) fai_fail_memory("memory_blocks", n * sizeof *segments);
     return found;
 }
@@ -202,10 +202,10 @@ uint64_t fa_memory_alloc(fa_device device, size_t bytes) {
 bool fa_memory_free(fa_device device, uint64_t address) {
     fai_dev *dev = fai_dev_get(device, "caching_allocator_delete");
     if (!dev) return false;
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     fai_block *block = dev->live;
     while (block && (block->address != address || strcmp(block->op, "caching_allocator_alloc"))) block = block->after;
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     if (!block)
         return fai_fail(FA_ERR_RUNTIME, "caching_allocator_delete",
                         "invalid device pointer: 0x%llx. Nothing that fa_memory_alloc gave out on %s lies there", (unsigned long long)address,

@@ -17,21 +17,21 @@ bool fai_memory_wants_rows(fa_device device) {
 void fai_memory_rows(fa_device device, int64_t rows, uint64_t what) {
     fai_dev *dev = fai_dev_find(device);
     if (!dev || __atomic_load_n(&dev->step.rows, __ATOMIC_RELAXED)) return; /* nearly always, and then without the lock */
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     if (!dev->step.rows) {
         dev->step.kind.what = what;
         if (what != dev->step.begun_what) begin(&dev->step, what);
         __atomic_store_n(&dev->step.rows, rows, __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
 }
 
 static void end_step(fai_dev *dev, const void *optimizer) {
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     dev->step.kind.optimizer = optimizer;
     fai_trace_end(&dev->step);
     __atomic_store_n(&dev->step.rows, 0, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
 }
 
 void fai_memory_step(const void *optimizer) {
@@ -50,11 +50,11 @@ static void tell(int64_t rows, const fai_replayed *r, fai_text *out) {
 }
 
 void fai_tell_batch(fai_dev *dev, uint64_t capacity, size_t asked, fai_text *out) {
-    pthread_mutex_lock(&dev->memory_lock);
+    pthread_mutex_lock(&dev->memory.lock);
     const int64_t rows = dev->step.rows;
     const bool fitted = fai_trace_has(&dev->step, rows);
     __atomic_store_n(&dev->step.rows, 0, __ATOMIC_RELAXED); /* if the step is tried again, then with rows of its own */
-    pthread_mutex_unlock(&dev->memory_lock);
+    pthread_mutex_unlock(&dev->memory.lock);
     const fai_replayed r = fai_replay(dev, capacity, rows, asked);
     if (fitted) fai_text_add(out, " Steps of %lld rows fitted before: what is held besides them has grown.", (long long)rows);
     else if (r.known && r.here && r.anew) tell(rows, &r, out);
