@@ -9,6 +9,16 @@
 
 #define FAI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FAI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#if defined(__SANITIZE_ADDRESS__)
+#define FAI_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FAI_ASAN 1
+#endif
+#endif
+#ifndef FAI_ASAN
+#define FAI_ASAN 0
+#endif
 #define FAI_COLD __attribute__((cold)) /* seldom called: small instead of fast */
 
 /* ---- errors.c ---- */
@@ -30,6 +40,8 @@ void *fai_alloc_aligned(fai_tag tag, size_t bytes);   /* 64-byte lines, for elem
 void *fai_realloc(fai_tag tag, void *old, size_t old_bytes, size_t bytes);
 void fai_free(fai_tag tag, void *block, size_t bytes);
 void fai_free_aligned(fai_tag tag, void *block, size_t bytes);
+void *fai_map(fai_tag tag, size_t bytes);             /* whole pages straight from the system, and back to it at once; bytes: a multiple of 2 MiB */
+void fai_unmap(fai_tag tag, void *block, size_t bytes);
 void *fai_zlib_alloc(void *opaque, unsigned items, unsigned size); /* zlib's memory comes through the door */
 void fai_zlib_free(void *opaque, void *block);
 bool fai_caches_on(void);
@@ -85,7 +97,7 @@ static inline void *fai_ref(void *object) { if (object) ((fai_object *)object)->
 void fai_destroy(void *object);
 void fai_close_all_scopes(void);                              /* this thread's, the root scope too */
 void fai_on_thread_end(void (*end)(void));                    /* for free lists: called on an ending thread that was watched; at most 16 */
-void fai_watch_thread(void);
+bool fai_watch_thread(void); /* false: its end will not be seen */
 static inline void fai_unref(void *object) { if (object && --((fai_object *)object)->refs == 0) fai_destroy(object); }
 
 /* ---- the thread's own state; one struct, so that the hot path finds all of it behind one address ---- */

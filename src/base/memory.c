@@ -10,16 +10,7 @@
 #define LINE 64
 #define HUGE_PAGE ((size_t)2 << 20)
 
-#if defined(__SANITIZE_ADDRESS__)
-#define CACHES_AT_START false /* free lists would hide a use after free */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CACHES_AT_START false
-#endif
-#endif
-#ifndef CACHES_AT_START
-#define CACHES_AT_START true
-#endif
+#define CACHES_AT_START (!FAI_ASAN) /* free lists would hide a use after free */
 
 enum { HOOKS = 16 };
 
@@ -101,6 +92,35 @@ void fai_free(fai_tag tag, void *block, size_t bytes) {
 }
 
 void fai_free_aligned(fai_tag tag, void *block, size_t bytes) { fai_free(tag, block, bytes); }
+
+/* Begins on a huge page and asks for them if it is large. The sanitizer looks for pointers in its own blocks only. */
+void *fai_map(fai_tag tag, size_t bytes) {
+    if (FAI_ASAN) return fai_alloc_aligned(tag, bytes);
+    if (!may_allocate()) return NULL;
+    const size_t ahead = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 0;
+    char *block = mmap(NULL, bytes + ahead, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) return NULL;
+    if (ahead) {
+        const size_t skip = -(uintptr_t)block & (HUGE_PAGE - 1);
+        if (skip) munmap(block, skip);
+        if (skip < ahead) munmap(block + skip + bytes, ahead - skip);
+        block += skip;
+#ifdef MADV_HUGEPAGE
+        madvise(block, bytes, MADV_HUGEPAGE);
+#endif
+    }
+    count_more(tag, bytes);
+    return block;
+}
+
+void fai_unmap(fai_tag tag, void *block, size_t bytes) {
+    if (FAI_ASAN) {
+        fai_free_aligned(tag, block, bytes);
+        return;
+    }
+    count_less(tag, bytes);
+    if (munmap(block, bytes)) madvise(block, bytes, MADV_DONTNEED); /* too many mappings: the addresses stay, the memory goes */
+}
 
 /* zlib gives no size when it frees, so that a block remembers its own. */
 void *fai_zlib_alloc(void *opaque, unsigned items, unsigned size) {

@@ -240,10 +240,10 @@ static void thread_ends(void *unused) {
 
 static void make_thread_key(void) { pthread_key_create(&thread_key, thread_ends); }
 
-void fai_watch_thread(void) {
-    if (FAI_LIKELY(thread_watched)) return;
+bool fai_watch_thread(void) {
+    if (FAI_LIKELY(thread_watched)) return true;
     pthread_once(&thread_key_once, make_thread_key);
-    thread_watched = pthread_setspecific(thread_key, &fai_tls) == 0;
+    return thread_watched = pthread_setspecific(thread_key, &fai_tls) == 0;
 }
 
 void fai_on_thread_end(void (*end)(void)) {

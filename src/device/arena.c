@@ -173,18 +173,18 @@ uint64_t fai_arena_unused(const fai_heap *heap) {
 }
 
 /* Of the segments that nobody uses, the one that is free for longest. */
-static fai_block *oldest(const fai_arena *a) {
+static fai_block *oldest(const fai_arena *a, bool small) {
     fai_block *found = NULL;
     for (fai_block *s = a->segments; s; s = s->segment_after)
-        if (s->free && is_whole(s) && !s->small && !s->heap->pool && (!found || s->since < found->since)) found = s;
+        if (s->free && is_whole(s) && (small || !s->small) && !s->heap->pool && (!found || s->since < found->since)) found = s;
     return found;
 }
 
-bool fai_arena_has_old(const fai_arena *a) { return oldest(a) != NULL; }
+bool fai_arena_has_old(const fai_arena *a) { return oldest(a, false) != NULL; }
 
-uint64_t fai_arena_release_oldest(fai_arena *a, uint64_t bytes) {
+uint64_t fai_arena_release_oldest(fai_arena *a, uint64_t bytes, bool small) {
     uint64_t released = 0;
-    for (fai_block *block; released < bytes && (block = oldest(a));) {
+    for (fai_block *block; released < bytes && (block = oldest(a, small));) {
         const uint64_t more = give_back(a, block);
         if (!more) break;
         released += more;

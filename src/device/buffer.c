@@ -20,12 +20,6 @@ static void fill_in(fai_buffer *b, fa_device device, size_t bytes) {
     atomic_init(&b->held, 0);
 }
 
-/* Of a buffer whose memory lies elsewhere. */
-static void free_header(fai_buffer *b) {
-    b->room = FAI_HEADER_ROOM;
-    fai_host_buffer_free(b);
-}
-
 static void nothing_to_release(void *context) { (void)context; }
 
 fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op) {
@@ -36,7 +30,7 @@ fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op) {
     }
     fai_dev *dev = fai_dev_get(device, op);
     if (!dev) return NULL;
-    fai_buffer *b = fai_host_buffer(0, op);
+    fai_buffer *b = fai_host_header(op);
     if (!b) return NULL;
     fill_in(b, dev->name, bytes);
     b->address = b->room = 0;
@@ -44,7 +38,7 @@ fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op) {
     fai_heap *heap = fai_heap_now(dev, op);
     fai_block *block = heap ? fai_block_new(dev, heap, bytes, op) : NULL;
     if (!block) {
-        free_header(b);
+        fai_host_header_free(b);
         return NULL;
     }
     b->address = fai_block_address(block);
@@ -54,7 +48,7 @@ fai_buffer *fai_buffer_new(fa_device device, size_t bytes, const char *op) {
 }
 
 fai_buffer *fai_buffer_wrap(void *data, size_t bytes, void (*release)(void *), void *context, const char *op) {
-    fai_buffer *b = fai_host_buffer(0, op);
+    fai_buffer *b = fai_host_header(op);
     if (!b) return NULL;
     fill_in(b, FA_CPU, bytes);
     b->address = (uint64_t)(uintptr_t)data;
@@ -81,7 +75,7 @@ void fai_buffer_unref(fai_buffer *b) {
     }
     if (b->release) b->release(b->context);
     else free_device_memory(b);
-    free_header(b);
+    fai_host_header_free(b);
 }
 
 bool fai_buffer_used_by(fai_buffer *b, fa_stream stream, const char *op) {

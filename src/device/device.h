@@ -22,7 +22,7 @@ typedef struct fai_buffer {
     size_t bytes, room;          /* asked for; what the allocator gave (a multiple of 512 on devices, 64 on the CPU) */
     void (*release)(void *);     /* memory of somebody else */
     void *context;
-    void *block;                 /* the allocator's own */
+    void *block;                 /* host.c's own */
     uint64_t written;            /* on devices: which stream's which operation wrote it last (spoiled.c); 0: none */
     uint8_t ranged;              /* the whole-number type whose values there are known to lie in range; 0: unknown (ops/known.c) */
     bool exported;               /* on devices, somebody has the address and may write there: nothing is known of it, or held back, any more */

@@ -69,7 +69,7 @@ fai_block *fai_arena_put(fai_arena *a, fai_block *block);     /* nobody uses it:
 uint64_t fai_arena_unused(const fai_heap *heap);              /* bytes in segments that nobody uses */
 uint64_t fai_arena_release(fai_arena *a, fai_heap *heap);     /* gives these back; bytes */
 uint64_t fai_arena_release_one(fai_arena *a, fai_block *block);
-uint64_t fai_arena_release_oldest(fai_arena *a, uint64_t bytes); /* of the large ones that belong to no pool, until it was so much */
+uint64_t fai_arena_release_oldest(fai_arena *a, uint64_t bytes, bool small); /* of the large ones, or all, that belong to no pool, until it was so much */
 bool fai_arena_has_old(const fai_arena *a);                   /* whether that would find any */
 
 /* ---- queue.c ---- */
@@ -328,10 +328,14 @@ void *fai_fail_device_memory(fai_dev *dev, size_t bytes, uint64_t released, cons
 /* ---- pinned.c ---- */
 bool fai_pinned_busy(fai_buffer *b, fai_stream *s, uint64_t place); /* until that place; false: too many streams use it */
 
-/* ---- host.c: the CPU's memory ---- */
-enum { FAI_HEADER_ROOM = 64 };                      /* room of a buffer whose memory lies elsewhere, while host.c has it */
-fai_buffer *fai_host_buffer(size_t bytes, const char *op);  /* with room for bytes; only address, room, block are set */
+/* ---- host.c: the CPU's memory. Of the buffer only address, room and block are set. ---- */
+fai_buffer *fai_host_buffer(size_t bytes, const char *op);  /* with room for bytes */
 void fai_host_buffer_free(fai_buffer *buffer);
+fai_buffer *fai_host_header(const char *op);                /* of a buffer whose memory lies elsewhere: block is not its own */
+void fai_host_header_free(fai_buffer *buffer);
+void fai_host_stats(fa_memory_stats *out);
+void fai_host_reset_stats(void (*reset)(fa_memory_stats *stats, bool peaks), bool peaks);
+uint64_t fai_host_release(void);                            /* what this thread keeps, and what nobody uses, goes back to the system; bytes */
 
 /* ---- spoiled.c: buffers whose contents nobody knows ---- */
 uint64_t fai_spoiled_at(fai_dev *dev, const fai_buffer *b, fai_spoiled *out); /* the place that spoiled it, 0 if it is good */
