@@ -42,6 +42,9 @@ class _Pickler(pickle.Pickler):
             raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not "
                                "support crossing process boundaries.  If you just want to transfer the data, call detach() on "
                                "the tensor before serializing (e.g., putting it on the queue).")
+        if value.device.type != "cpu":
+            raise RuntimeError(f"a tensor on {value.device} can't be handed from one process to another. Return CPU tensors from the data set and what collates it, and "
+                               "move each batch in the training loop: batch = batch.to(device)")
         plain = value.detach().contiguous()
         memory = pickle.PickleBuffer(octets(plain)) if plain.numel() else None
         return _rebuild, (memory, value.dtype, tuple(value.shape), value.requires_grad)
