@@ -1,5 +1,6 @@
 /* The memory of devices: what is taken, what is cached, who has it. All amounts are bytes. Devices are those of fa_device.h; index -1 is the
- * current one. Questions about a device that is not there answer 0 unless they say otherwise. */
+ * current one. Questions about a device that is not there answer 0 unless they say otherwise. FA_CPU's memory is counted too, by the same
+ * rules (sizes are rounded to 64 there, and a peak includes small blocks that threads keep for their next tensors). */
 #ifndef FA_MEMORY_H
 #define FA_MEMORY_H
 
@@ -13,7 +14,7 @@ FA_API bool fa_empty_cache(fa_device device);       /* gives unused cached memor
 /* Whether memory that tensors of devices give back is kept for the next ones (true at the start); false: it goes back to the driver,
  * each time. Returns what was set before. */
 FA_API bool fa_memory_caching(bool on);
-FA_API uint64_t fa_memory_allocated(fa_device device);     /* in live tensors, rounded to the allocator's 512 */
+FA_API uint64_t fa_memory_allocated(fa_device device);     /* in live tensors, rounded to the allocator's 512 (CPU: 64) */
 FA_API uint64_t fa_memory_reserved(fa_device device);      /* taken from the driver: in live tensors, or cached */
 FA_API uint64_t fa_max_memory_allocated(fa_device device); /* the most there was, since the start or the last reset */
 FA_API uint64_t fa_max_memory_reserved(fa_device device);

@@ -5,6 +5,7 @@
  *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=96MiB
  *   test-env: FACULA_SIM=cuda:2 FACULA_SIM_MEMORY=128MiB PYTORCH_ALLOC_CONF=max_split_size_mb:24,roundup_power2_divisions:[4:1,16:2,>:4]
  *   test-env: FACULA_SIM=cuda:1 FACULA_SIM_MEMORY=128MiB PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True,max_split_size_mb:7,x
+ *   test-env: FACULA_SIM=cuda:1 FACULA_SIM_MEMORY=128MiB PYTORCH_ALLOC_CONF=garbage_collection_threshold:0.5
  *   test-tags: threads soak */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -328,6 +329,10 @@ static void end(program *p) {
 }
 
 static bool only_warnings(void) { return fa_device_count(FA_DEVICE_CUDA) < 2; }
+static bool collects(void) {
+    const char *conf = getenv("PYTORCH_ALLOC_CONF");
+    return conf && strstr(conf, "garbage");
+}
 
 static void programs_go_as_the_model_says(void **state) {
     (void)state;
@@ -426,12 +431,12 @@ static void keep(const char *op, const char *text) {
 
 static void what_is_left_out_is_told(void **state) {
     (void)state;
-    if (!only_warnings()) return;
+    if (!only_warnings() || collects()) return;
     fai_set_warn(keep);
     for (int i = 0; i < 2; i++) fai_buffer_unref(fai_buffer_new(FA_CUDA(0), 1000, "test"));
     fai_set_warn(NULL);
-    static const char others[] = "is left out: Facula's allocator has max_split_size_mb, roundup_power2_divisions and backend:native of "
-                                 "PyTorch's options; the others are planned\n";
+    static const char others[] = "is left out: Facula's allocator has max_split_size_mb, roundup_power2_divisions, "
+                                 "garbage_collection_threshold and backend:native of PyTorch's options; the others are planned\n";
     char wanted[2000];
     snprintf(wanted, sizeof wanted,
              "PYTORCH_CUDA_ALLOC_CONF: 'expandable_segments:True' %sPYTORCH_CUDA_ALLOC_CONF: 'max_split_size_mb:7' is left out: a whole number "
@@ -440,12 +445,77 @@ static void what_is_left_out_is_told(void **state) {
     assert_string_equal(warned, wanted);
 }
 
+/* With a limit of 64 MiB and a threshold of a half, what is unused for longest goes before more than 32 MiB are taken; without a limit
+ * nothing does, by PyTorch's rule. */
+static void old_memory_goes_beyond_the_threshold(void **state) {
+    (void)state;
+    const fa_device device = FA_CUDA(0);
+    enum { N = 3 };
+    if (!collects()) return;
+    for (int limited = 0; limited < 2; limited++) {
+        fai_buffer *b[N];
+        uint64_t address[N];
+        assert_true(fa_empty_cache(device));
+        assert_true(fa_set_memory_fraction(device, limited ? 0.5 : 1));
+        for (int i = 0; i < N; i++) {
+            b[i] = fai_buffer_new(device, (10 + 2 * (size_t)i) * MIB, "old"); /* 10, 12 and 14: segments of their own */
+            assert_non_null(b[i]);
+            address[i] = b[i]->address;
+        }
+        const int order[N] = {1, 0, 2}; /* that of 12 MiB is free for longest */
+        for (int i = 0; i < N; i++) fai_buffer_unref(b[order[i]]);
+        assert_int_equal(fa_memory_reserved(device), 36 * MIB);
+        fai_buffer *more = fai_buffer_new(device, 18 * MIB, "more"), *again = fai_buffer_new(device, 10 * MIB, "again");
+        assert_non_null(more);
+        assert_int_equal(fa_memory_reserved(device), (limited ? 24 + 18 : 36 + 18) * MIB);
+        assert_int_equal(again->address, address[0]); /* it stayed */
+        fai_buffer_unref(more);
+        fai_buffer_unref(again);
+    }
+    assert_true(fa_set_memory_fraction(device, 1));
+}
+
+/* ---- the CPU's, by the same rules ---- */
+
+static void *make_and_drop(void *unused) {
+    fai_buffer *b[20];
+    for (int i = 0; i < 20; i++) b[i] = fai_buffer_new(FA_CPU, 1000 * (size_t)(i + 1), "thread");
+    for (int i = 0; i < 20; i++) fai_buffer_unref(b[i]);
+    return unused;
+}
+
+static void the_hosts_memory_is_cut_joined_and_given_back(void **state) {
+    (void)state;
+    fa_memory_stats before, s;
+    pthread_t thread;
+    fa_empty_cache(FA_CPU);
+    assert_true(fa_memory_get_stats(FA_CPU, &before));
+    fai_buffer *a = fai_buffer_new(FA_CPU, 3 * MIB, "a"), *b = fai_buffer_new(FA_CPU, 4 * MIB, "b"), *c = fai_buffer_new(FA_CPU, 5 * MIB, "c");
+    const uint64_t at = a->address;
+    assert_true(b->address == at + 3 * MIB && c->address == at + 7 * MIB); /* of one segment */
+    memset((void *)(uintptr_t)at, 1, 12 * MIB);
+    assert_true(fa_memory_get_stats(FA_CPU, &s));
+    assert_int_equal(s.reserved_bytes[FA_POOL_LARGE].current - before.reserved_bytes[FA_POOL_LARGE].current, 20 * MIB);
+    assert_int_equal(s.allocated_bytes[FA_POOL_LARGE].current - before.allocated_bytes[FA_POOL_LARGE].current, 12 * MIB);
+    fai_buffer_unref(a);
+    fai_buffer_unref(c);
+    fai_buffer_unref(b);
+    a = fai_buffer_new(FA_CPU, 9 * MIB, "all of them"); /* more than any piece: they are one again */
+    assert_int_equal(a->address, at);
+    fai_buffer_unref(a);
+    assert_int_equal(pthread_create(&thread, NULL, make_and_drop, NULL), 0);
+    pthread_join(thread, NULL);
+    fa_empty_cache(FA_CPU);
+    assert_int_equal(fa_memory_reserved(FA_CPU), before.reserved_bytes[FA_POOL_ALL].current);
+    assert_int_equal(fa_memory_allocated(FA_CPU), before.allocated_bytes[FA_POOL_ALL].current); /* nothing is left in the lists of the thread */
+}
+
 static int setup(void **state) {
     (void)state;
     fa_test_caches(true); /* off at start under a sanitizer */
     const char *conf = getenv("PYTORCH_ALLOC_CONF");
-    divided = conf != NULL;
-    if (conf) max_split = 24 * MIB;
+    divided = conf && !collects();
+    if (divided) max_split = 24 * MIB;
     return 0;
 }
 
@@ -461,6 +531,8 @@ int main(void) {
         cmocka_unit_test(programs_go_as_the_model_says),
         cmocka_unit_test(a_stream_is_waited_for_before_memory_is_out),
         cmocka_unit_test(threads_do_not_share_memory),
+        cmocka_unit_test(old_memory_goes_beyond_the_threshold),
+        cmocka_unit_test(the_hosts_memory_is_cut_joined_and_given_back),
     };
     return cmocka_run_group_tests(tests, setup, finish);
 }

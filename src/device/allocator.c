@@ -104,6 +104,17 @@ uint64_t fai_release_unused(fai_dev *dev) {
     return released;
 }
 
+/* Beyond PyTorch's garbage_collection_threshold, a part of the limit that was set: large blocks that nobody uses go, what is unused for
+ * longest first, before the driver is asked for more. */
+static void collect_old(fai_dev *dev) {
+    const uint64_t reserved = dev->memory.stats.reserved_bytes[FA_POOL_ALL].current, most = (uint64_t)(fai_rules.collects * (double)dev->limit);
+    if (!dev->limited || reserved <= most || !fai_arena_has_old(&dev->memory)) return;
+    fai_queue_wait(dev, "garbage_collection_threshold");
+    if (fai_queue_hangs(dev)) return;
+    fai_arena_release_oldest(&dev->memory, reserved - most, false);
+    drop_ended_heaps(dev);
+}
+
 /* ---- blocks ---- */
 
 /* What new_block found out when there was no memory; the error is set when the lock is free again. */
@@ -131,6 +142,7 @@ static fai_block *new_segment(fai_dev *dev, fai_heap *heap, size_t size, const c
     const size_t segment = fai_arena_segment(size);
     fa_address address = 0;
     atomic_store(&dev->touched, true);
+    if (FAI_UNLIKELY(fai_rules.collects > 0)) collect_old(dev);
     int code = driver_allocate(dev, segment, &address);
     if (code == FA_BACKEND_NO_MEMORY) code = allocate_again(dev, heap, size, lack, &address, &found);
     if (code != 0 || found) {
@@ -237,5 +249,6 @@ bool fa_empty_cache(fa_device device) {
     if (fai_forked_child()) return fai_fail_forked("empty_cache");
     fai_dev *dev = fai_dev_find(device);
     if (dev) fai_release_unused(dev);
+    else if (device.type == FA_DEVICE_CPU) fai_host_release();
     return true;
 }

@@ -50,7 +50,7 @@ static void put_free(fai_arena *a, fai_block *block) {
     else pool->bin[bin] = block;
     pool->filled[bin / 64] |= (uint64_t)1 << bin % 64;
     block->free = true;
-    block->since = a->calls;
+    block->since = ++a->calls;
     if (!is_whole(block)) fai_count_inactive(a, block, true);
 }
 
@@ -87,7 +87,6 @@ static fai_block *fitting(const fai_arena *a, fai_heap *heap, size_t size) {
 }
 
 fai_block *fai_arena_find(fai_arena *a, fai_heap *heap, size_t size) {
-    a->calls++;
     fai_block *block = fitting(a, heap, size);
     if (block) take_free(a, block);
     return block;

@@ -21,7 +21,7 @@ typedef struct fai_block {
     struct fai_heap *heap;               /* whose memory it is */
     fa_address address;
     size_t size, asked;                  /* asked: what the buffer wanted, of a live block */
-    uint64_t since;                      /* of a free one: how many calls the arena had had when it became free */
+    uint64_t since;                      /* of a free one: when it became free, in the arena's count */
     bool free, small;
     bool mapped;                         /* host.c: where the segment came from */
     /* From here on, of blocks of devices only. */
@@ -54,7 +54,7 @@ typedef struct fai_arena {
     const struct fai_alloc_rules *rules;
     bool (*give_back)(struct fai_arena *arena, const fai_block *segment); /* to where it came from; false: it can't be */
     fai_block *spare, *segments;         /* unused descriptions; the first block of each segment */
-    uint64_t calls;
+    uint64_t calls;                      /* blocks that became free, ever */
     fa_memory_stats stats;
 } fai_arena;
 /* With the lock held, all of them. To make a block: describe what may be cut off, find one or add a segment, trim it. */
@@ -229,6 +229,7 @@ void fai_heap_add(fai_dev *dev, fai_heap *heap);
 enum { FAI_SIZES = 17 };                             /* below 2 MiB, below 4 MiB, ... */
 typedef struct fai_alloc_rules {
     size_t max_split;                    /* blocks as large are not cut, and serve large requests only; SIZE_MAX: all are cut */
+    double collects;                     /* part of the limit above which old blocks go before new memory is taken; 0: none */
     bool divides;
     uint8_t divisions[FAI_SIZES];        /* if so: into how many steps a doubling is divided; 0: no rounding but to 512 */
 } fai_alloc_rules;

@@ -392,7 +392,7 @@ fai_replayed fai_replay(fai_dev *dev, uint64_t capacity, int64_t rows, size_t as
     pthread_mutex_lock(&dev->memory.lock);
     const bool known = take_notes(dev, &p, seen, rows, asked);
     pthread_mutex_unlock(&dev->memory.lock);
-    if (known && !fai_rules.divides && fai_rules.max_split == SIZE_MAX && fai_caches_on() && begin_player(&p)) {
+    if (known && !fai_rules.divides && fai_rules.max_split == SIZE_MAX && fai_rules.collects == 0 && fai_caches_on() && begin_player(&p)) {
         const int64_t here = most_rows(&p, rows, true), anew = most_rows(&p, rows, false);
         p.dev->limit = UINT64_MAX / 4;
         if (play(&p, rows, false) && !p.failed)

@@ -73,11 +73,16 @@ static void read_option(const char *option, size_t n) {
         if (read_divisions(at) == end) return;
         fai_rules = before;
         leave_out(option, n, "a power of two up to 64 is expected, or a list by MiB as in [256:1,512:2,>:4]");
+    } else if (is("garbage_collection_threshold", option, name)) {
+        char *last = NULL;
+        const double part = value && *at >= '0' && *at <= '9' ? strtod(at, &last) : 0;
+        if (last != end || !(part > 0 && part < 1)) leave_out(option, n, "a number above 0 and below 1 is expected");
+        else fai_rules.collects = part;
     } else if (!(is("backend", option, name) && is("native", at, value)) &&
                !(is("expandable_segments", option, name) && is("False", at, value))) {
         leave_out(option, n,
-                  "Facula's allocator has max_split_size_mb, roundup_power2_divisions and backend:native of PyTorch's options; "
-                  "the others are planned");
+                  "Facula's allocator has max_split_size_mb, roundup_power2_divisions, garbage_collection_threshold and backend:native of "
+                  "PyTorch's options; the others are planned");
     }
 }
 

@@ -58,6 +58,7 @@ static fa_memory_count read_count(fa_device device, size_t offset) {
     fa_memory_stats stats = {0};
     fai_dev *dev = fai_dev_find(device);
     if (dev) read_stats(dev, &stats);
+    else if (device.type == FA_DEVICE_CPU) fai_host_stats(&stats);
     return ((fa_memory_count *)(void *)((char *)&stats + offset))[FA_POOL_ALL];
 }
 
@@ -68,9 +69,11 @@ uint64_t fa_max_memory_reserved(fa_device device) { return read_count(device, of
 
 bool fa_memory_get_stats(fa_device device, fa_memory_stats *out) {
     memset(out, 0, sizeof *out);
-    fai_dev *dev = fai_dev_get(device, "memory_stats");
-    if (dev) read_stats(dev, out);
-    return dev != NULL;
+    const bool host = device.type == FA_DEVICE_CPU;
+    fai_dev *dev = host ? NULL : fai_dev_get(device, "memory_stats");
+    if (host) fai_host_stats(out);
+    else if (dev) read_stats(dev, out);
+    return host || dev;
 }
 
 enum { LISTS = 9 };
@@ -80,13 +83,18 @@ _Static_assert(offsetof(fa_memory_stats, oversize_allocations) == LISTS * FA_POO
 /* The struct's counts as one array: a fixed number of lists of pools, then the two of oversize. */
 enum { COUNTS = LISTS * FA_POOL_COUNT + 2 };
 
+static void reset_stats(fa_memory_stats *stats, bool peaks) {
+    fa_memory_count *count = (fa_memory_count *)(void *)stats;
+    for (int i = 0; i < COUNTS; i++) fai_count_reset(&count[i], peaks);
+    if (!peaks) stats->num_alloc_retries = stats->num_ooms = stats->num_oom_rejections = 0;
+}
+
 static void reset(fa_device device, bool peaks) {
     fai_dev *dev = fai_dev_find(device);
+    if (device.type == FA_DEVICE_CPU) fai_host_reset_stats(reset_stats, peaks);
     if (!dev || fai_forked_child()) return;
-    fa_memory_count *count = (fa_memory_count *)(void *)&dev->memory.stats;
     pthread_mutex_lock(&dev->memory.lock);
-    for (int i = 0; i < COUNTS; i++) fai_count_reset(&count[i], peaks);
-    if (!peaks) dev->memory.stats.num_alloc_retries = dev->memory.stats.num_ooms = dev->memory.stats.num_oom_rejections = 0;
+    reset_stats(&dev->memory.stats, peaks);
     pthread_mutex_unlock(&dev->memory.lock);
 }
 
