@@ -403,14 +403,14 @@ def seeds_of(text):
     return range(int(first), int(last or first) + 1)
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0-99", type=seeds_of)
     parser.add_argument("--on", default="", help="devices, with commas between")
     parser.add_argument("--torch", help="a Python that has PyTorch")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--serve", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.serve:
         return serve()
     import facula
