@@ -66,7 +66,7 @@ fa_tensor *eigh(fa_tensor *a, const char *part, fa_tensor **vectors); /* linalg.
 fa_tensor *fai_repeat_interleave_sized(fa_tensor *x, fa_tensor *repeats, int64_t dim, int64_t n); /* src/autograd/shapes.c */
 #define FAPY_DO(name) PyObject *fapy_do_##name(fapy_value *v)
 FAPY_DO(add); FAPY_DO(add_in_place); FAPY_DO(sub); FAPY_DO(sub_in_place); FAPY_DO(rsub); FAPY_DO(div); FAPY_DO(div_in_place);
-FAPY_DO(where); FAPY_DO(clamp); FAPY_DO(clamp_in_place); FAPY_DO(nan_to_num); FAPY_DO(nan_to_num_in_place); FAPY_DO(round); FAPY_DO(round_in_place);
+FAPY_DO(where); FAPY_DO(clamp); FAPY_DO(clamp_in_place); FAPY_DO(clamp_min); FAPY_DO(clamp_min_in_place); FAPY_DO(clamp_max); FAPY_DO(clamp_max_in_place); FAPY_DO(nan_to_num); FAPY_DO(nan_to_num_in_place); FAPY_DO(round); FAPY_DO(round_in_place);
 FAPY_DO(relu); FAPY_DO(relu_in_place); FAPY_DO(gelu); FAPY_DO(sum); FAPY_DO(max); FAPY_DO(min); FAPY_DO(var); FAPY_DO(std); FAPY_DO(norm);
 FAPY_DO(view); FAPY_DO(squeeze); FAPY_DO(vstack); FAPY_DO(chunk); FAPY_DO(split); FAPY_DO(tensor_split); FAPY_DO(unbind); FAPY_DO(nonzero);
 FAPY_DO(scatter); FAPY_DO(scatter_in_place); FAPY_DO(dropout); FAPY_DO(embedding); FAPY_DO(conv2d); FAPY_DO(max_pool2d); FAPY_DO(arange); FAPY_DO(randint); FAPY_DO(new_tensor); FAPY_DO(tril_indices); FAPY_DO(triu_indices);

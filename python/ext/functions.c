@@ -57,36 +57,38 @@ FAPY_DO(round) { return rounded(v, false); }
 FAPY_DO(round_in_place) { return rounded(v, true); }
 
 /* A bound of clamp: a tensor, a number, or none. */
-static bool bound(const fapy_value *v, const char *name, fai_operand *out, bool *is_tensor)
+static bool bound(const fapy_value *v, const char *name, fai_operand *out)
 {
-    *is_tensor = false;
     if (!v->given) return true;
-    if (fapy_tensor_check(v->as.o)) return out->tensor = (fa_tensor *)v->as.o, *is_tensor = true;
+    if (fapy_tensor_check(v->as.o)) return (out->tensor = (fa_tensor *)v->as.o) != NULL;
     out->tensor = NULL;
     if (fapy_scalar_from(v->as.o, &out->scalar)) return true;
     if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "clamp(): argument '%s' must be Number or Tensor, not %s", name, Py_TYPE(v->as.o)->tp_name);
     return false;
 }
 
-static fa_tensor *bounded(const char *op, int row, fa_tensor *x, fai_operand bound, bool in_place)
+static PyObject *clamp_with(const char *op, fa_tensor *x, fai_operand low, fai_operand high, bool in_place)
 {
+    const uint32_t mark = FAPY_MARK;
     FAI_CALLED(op);
-    return in_place ? fai_row_in_place(row, 2, (fai_operand[]){fai_of(x), bound}, NULL) : fai_row2(row, fai_of(x), bound);
+    return fapy_take((in_place ? fai_row_in_place : fai_row)(FAI_ROW_clamp, 3, (fai_operand[]){fai_of(x), low, high}, NULL), mark);
 }
+
+static PyObject *clamp_min(fa_tensor *x, fai_operand low, bool in_place) { return clamp_with("clamp_min", x, low, fai_no_bound(x, low, true), in_place); }
+static PyObject *clamp_max(fa_tensor *x, fai_operand high, bool in_place) { return clamp_with("clamp_max", x, fai_no_bound(x, high, false), high, in_place); }
+FAPY_DO(clamp_min) { return clamp_min(v[0].as.t, v[1].as.operand, false); }
+FAPY_DO(clamp_min_in_place) { return clamp_min(v[0].as.t, v[1].as.operand, true); }
+FAPY_DO(clamp_max) { return clamp_max(v[0].as.t, v[1].as.operand, false); }
+FAPY_DO(clamp_max_in_place) { return clamp_max(v[0].as.t, v[1].as.operand, true); }
 
 static PyObject *clamped(fapy_value *v, bool in_place)
 {
-    const uint32_t mark = FAPY_MARK;
     fai_operand low, high;
-    bool tensors[2];
-    fa_tensor *x = v[0].as.t, *r = x;
-    if (!bound(&v[1], "min", &low, &tensors[0]) || !bound(&v[2], "max", &high, &tensors[1])) return NULL;
+    fa_tensor *x = v[0].as.t;
+    if (!bound(&v[1], "min", &low) || !bound(&v[2], "max", &high)) return NULL;
     if (!v[1].given && !v[2].given) return PyErr_SetString(PyExc_RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None"), NULL;
-    if (v[1].given && v[2].given && !tensors[0] && !tensors[1])
-        return fapy_take(in_place ? fa_clamp_scalars_(x, low.scalar, high.scalar) : fa_clamp_scalars(x, low.scalar, high.scalar), mark);
-    if (v[1].given) r = bounded("clamp_min", FAI_ROW_maximum, r, low, in_place);
-    if (r && v[2].given) r = bounded("clamp_max", FAI_ROW_minimum, r, high, in_place);
-    return fapy_take(r, mark);
+    if (!v[2].given) return clamp_min(x, low, in_place);
+    return v[1].given ? clamp_with("clamp", x, low, high, in_place) : clamp_max(x, high, in_place);
 }
 FAPY_DO(clamp) { return clamped(v, false); }
 FAPY_DO(clamp_in_place) { return clamped(v, true); }

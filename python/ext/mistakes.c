@@ -7,7 +7,7 @@ static const struct { const char *op, *from, *to; } names[] = {
     {"where", "x", "condition"},   {"where", "y", "input"},        {"where", "z", "other"},         {"addcmul", "y", "tensor1"},
     {"addcmul", "z", "tensor2"},   {"addcdiv", "y", "tensor1"},    {"addcdiv", "z", "tensor2"},     {"lerp", "y", "end"},
     {"lerp", "z", "weight"},       {"masked_fill", "y", "mask"},   {"masked_fill", "z", "value"},   {"clamp_min", "y", "min"},
-    {"clamp_max", "y", "max"},       {"pow", "y", "exponent"},       {"heaviside", "y", "values"},    {"mm", "b", "mat2"},
+    {"clamp_max", "z", "max"}, {"clamp", "y", "min"}, {"clamp", "z", "max"},       {"pow", "y", "exponent"},       {"heaviside", "y", "values"},    {"mm", "b", "mat2"},
     {"bmm", "b", "mat2"},          {"mv", "b", "vec"},             {"dot", "b", "tensor"},          {"outer", "b", "vec2"},
     {"index_add", "src", "source"}, {"index_copy", "src", "source"}, {"masked_scatter", "src", "source"}, {"bilinear", "x1", "input1"},
     {"bilinear", "x2", "input2"},  {"take_along_dim", "index", "indices"}, {"prelu_element", "y", "weight"}, {"cdist", "a", "x1"},

@@ -125,6 +125,7 @@ fa_tensor *fai_row_in_place(int row, int noperands, const fai_operand *operands,
 bool fai_row_backward(fai_node *node, fa_tensor *g, fa_tensor **grads);
 static inline fai_operand fai_of(fa_tensor *t) { fai_operand o = {.tensor = t}; return o; }
 static inline fai_operand fai_number(double v) { fai_operand o = {.scalar = fa_scalar_of_float(v)}; return o; }
+fai_operand fai_no_bound(const fa_tensor *x, fai_operand other, bool upper); /* of clamp: one that holds nothing back, of the type of both */
 static inline fa_tensor *fai_row1(int row, fai_operand a) { return fai_row(row, 1, &a, NULL); }
 static inline fa_tensor *fai_row2(int row, fai_operand a, fai_operand b) { fai_operand o[] = {a, b}; return fai_row(row, 2, o, NULL); }
 static inline fa_tensor *fai_row3(int row, fai_operand a, fai_operand b, fai_operand c) { fai_operand o[] = {a, b, c}; return fai_row(row, 3, o, NULL); }

@@ -51,7 +51,9 @@ static fa_tensor *filled(const char *op, fa_tensor *t, bool (*fill)(const char *
     return t;
 }
 
-static bool fill_scalar(const char *op, fa_tensor *t, const void *with) { return fai_fill_scalar(op, t, *(const fa_scalar *)with); }
+static bool fill_scalar(const char *op, fa_tensor *t, const void *with) {
+    return fai_number_fits(op, *(const fa_scalar *)with, (fa_dtype)t->dtype) && fai_fill_scalar(op, t, *(const fa_scalar *)with);
+}
 
 typedef struct draw { double a, b; fa_generator *generator; } draw;
 static bool fill_uniform(const char *op, fa_tensor *t, const void *with) {
@@ -162,10 +164,9 @@ fa_tensor *fa_cumprod_(fa_tensor *t, int64_t dim) { return take_scan("cumprod_",
 
 static fai_operand number(fa_scalar s) { return (fai_operand){.scalar = s}; }
 
-/* A bound that holds nothing back, of the other's category, so that an integer tensor stays one. */
-static fa_scalar no_bound(fa_scalar other, bool upper) {
-    if (other.kind == FA_SCALAR_FLOAT) return fa_scalar_of_float(upper ? HUGE_VAL : -HUGE_VAL);
-    return fa_scalar_of_int(upper ? INT64_MAX : INT64_MIN);
+fai_operand fai_no_bound(const fa_tensor *x, fai_operand other, bool upper) {
+    const bool is_float = (x && fai_is_float(x->dtype)) || (other.tensor ? fai_is_float(other.tensor->dtype) : other.scalar.kind == FA_SCALAR_FLOAT);
+    return number(is_float ? fa_scalar_of_float(upper ? HUGE_VAL : -HUGE_VAL) : fa_scalar_of_int(upper ? INT64_MAX : INT64_MIN));
 }
 
 #undef fa_clamp_scalars
@@ -178,15 +179,15 @@ static fa_scalar no_bound(fa_scalar other, bool upper) {
 #undef fa_rdiv_scalar
 #undef fa_rpow_scalar
 fa_tensor *fa_clamp_scalars(fa_tensor *x, fa_scalar low, fa_scalar high) { return fai_row3(FAI_ROW_clamp, fai_of(x), number(low), number(high)); }
-static fa_tensor *clamp_(const char *op, fa_tensor *t, fa_scalar low, fa_scalar high) {
+static fa_tensor *clamp_(const char *op, fa_tensor *t, fai_operand low, fai_operand high) {
     FAI_CALLED(op);
-    return fai_row_in_place(FAI_ROW_clamp, 3, (fai_operand[]){fai_of(t), number(low), number(high)}, NULL);
+    return fai_row_in_place(FAI_ROW_clamp, 3, (fai_operand[]){fai_of(t), low, high}, NULL);
 }
-fa_tensor *fa_clamp_scalars_(fa_tensor *t, fa_scalar low, fa_scalar high) { return clamp_("clamp_", t, low, high); }
-fa_tensor *fa_clamp_min_(fa_tensor *t, fa_scalar low) { return clamp_("clamp_min_", t, low, no_bound(low, true)); }
-fa_tensor *fa_clamp_max_(fa_tensor *t, fa_scalar high) { return clamp_("clamp_max_", t, no_bound(high, false), high); }
-fa_tensor *fa_clamp_min(fa_tensor *x, fa_scalar low) { return fa_clamp_scalars(x, low, no_bound(low, true)); }
-fa_tensor *fa_clamp_max(fa_tensor *x, fa_scalar high) { return fa_clamp_scalars(x, no_bound(high, false), high); }
+fa_tensor *fa_clamp_scalars_(fa_tensor *t, fa_scalar low, fa_scalar high) { return clamp_("clamp_", t, number(low), number(high)); }
+fa_tensor *fa_clamp_min_(fa_tensor *t, fa_scalar low) { return clamp_("clamp_min_", t, number(low), fai_no_bound(t, number(low), true)); }
+fa_tensor *fa_clamp_max_(fa_tensor *t, fa_scalar high) { return clamp_("clamp_max_", t, fai_no_bound(t, number(high), false), number(high)); }
+fa_tensor *fa_clamp_min(fa_tensor *x, fa_scalar low) { return fai_row3(FAI_ROW_clamp, fai_of(x), number(low), fai_no_bound(x, number(low), true)); }
+fa_tensor *fa_clamp_max(fa_tensor *x, fa_scalar high) { return fai_row3(FAI_ROW_clamp, fai_of(x), fai_no_bound(x, number(high), false), number(high)); }
 fa_tensor *fa_rsub_scalar(fa_tensor *x, fa_scalar s) { return fai_row2(FAI_ROW_sub, number(s), fai_of(x)); }
 fa_tensor *fa_rdiv_scalar(fa_tensor *x, fa_scalar s) { return fai_row2(FAI_ROW_div, number(s), fai_of(x)); }
 fa_tensor *fa_rpow_scalar(fa_tensor *x, fa_scalar s) { return fai_row2(FAI_ROW_pow, number(s), fai_of(x)); }

@@ -379,6 +379,26 @@ class Devices(unittest.TestCase):
         self.assertEqual(done.stdout, "fine\n", done.stderr[-2000:])
 
 
+class Clamp(unittest.TestCase):
+    def test_gradients_at_and_beyond_bounds_are_torchs(self):
+        m = 1.0
+        for f, wanted, of_bound in [
+            (lambda x, b: x.clamp(min=1), [0, 1, 1, 1, 0, 1], None),
+            (lambda x, b: x.clamp(max=1.0), [1, 1, 0, 0, 0, 0], None),
+            (lambda x, b: x.clamp(1, 3), [0, 1, 1, 0, 0, 0], None),
+            (lambda x, b: torch.clamp_min(x, b), [0, 1, 1, 1, 0, 1], [1, 0, 0, 0, 0, 0]),
+            (lambda x, b: x.clone().clamp_(max=b), [1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 1]),
+            (lambda x, b: torch.clamp(x, b, b - 1), [0] * 6, [1] * 6),
+        ]:
+            x = torch.tensor([0, 1, 2, 4, float("nan"), 1e30], requires_grad=True)
+            b = torch.full((6,), m, requires_grad=True)
+            f(x, b).sum().backward()
+            self.assertEqual(x.grad.tolist(), wanted)
+            self.assertEqual(b.grad.tolist() if b.grad is not None else None, of_bound)
+        self.assertEqual(torch.tensor([1e30]).clamp(min=0).item(), torch.tensor(1e30).item())
+        self.assertEqual(torch.tensor([1, 300]).clamp(max=2).tolist(), [1, 2])
+
+
 class Hidden(unittest.TestCase):
     def test_an_error_in_a_property_is_pointed_at(self):
         class Odd(nn.Module):
