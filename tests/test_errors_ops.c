@@ -89,6 +89,8 @@ static void images(void **state) {
     REFUSED(fa_batch_norm(x, NULL, NULL), RUNTIME, "Expected running_mean and running_var to be defined when training is false");
     REFUSED(fa_batch_norm(ones(FA_SHAPE(1, 3)), NULL, NULL, .training = true), VALUE,
             "Expected more than 1 value per channel when training, got input size torch.Size([1, 3])");
+    REFUSED(fa_group_norm(ones(FA_SHAPE(1, 4)), 4), VALUE,
+            "Expected more than 1 value per channel when training, got input size [1, 4]: each of the 4 groups has one value");
 }
 
 static void losses(void **state) {

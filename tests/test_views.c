@@ -341,6 +341,13 @@ static void constants(void **state) {
     assert_int_equal(fa_dtype_of(fa_full(FA_SHAPE(1), 1.0)), FA_FLOAT32);
     CHECK(fa_eye(2, 3, .device = device), FA_SHAPE(2, 3), 1, 0, 0, 0, 1, 0);
     FAILS(fa_full(FA_SHAPE(2), 300, .dtype = FA_UINT8), RUNTIME, "value cannot be converted to type uint8_t without overflow");
+    fa_tensor *half = fa_zeros(FA_SHAPE(2), .dtype = FA_FLOAT16), *yes = fa_ones(FA_SHAPE(2), .dtype = FA_BOOL), *at = fa_zeros(FA_SHAPE(1), .dtype = FA_INT64);
+    FAILS(fa_fill_(half, 65510.0), RUNTIME, "value cannot be converted to type c10::Half without overflow");
+    FAILS(fa_masked_fill_scalar(half, yes, -1e9), RUNTIME, "value cannot be converted to type c10::Half without overflow");
+    FAILS(fa_masked_fill_scalar_(half, yes, -1e9), RUNTIME, "value cannot be converted to type c10::Half without overflow");
+    FAILS(fa_index_fill_scalar(fa_cast(half, FA_UINT8), 0, at, 300), RUNTIME, "value cannot be converted to type uint8_t without overflow");
+    FAILS(fa_full(FA_SHAPE(2), 3.4e38, .dtype = FA_BFLOAT16), RUNTIME, "value cannot be converted to type c10::BFloat16 without overflow");
+    assert_true(isinf(fa_item(fa_sum(fa_masked_fill_scalar(half, yes, -INFINITY)))));
     FAILS(fa_full(FA_SHAPE(2), 1e300), RUNTIME, "value cannot be converted to type float without overflow");
     FAILS(fa_full(FA_SHAPE(2), NAN, .dtype = FA_INT64), RUNTIME, "value cannot be converted to type int64_t without overflow");
     FAILS(fa_eye(-1, 1), RUNTIME, "n must be greater or equal to 0, got -1");

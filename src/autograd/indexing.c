@@ -45,7 +45,7 @@ fa_tensor *fa_index_fill(fa_tensor *x, int64_t dim, fa_tensor *index, fa_tensor 
 
 #undef fa_index_fill_scalar
 fa_tensor *fa_index_fill_scalar(fa_tensor *x, int64_t dim, fa_tensor *index, fa_scalar value) {
-    return index_fill(x, dim, index, (fai_operand){.scalar = value});
+    return !x || fai_number_fits("index_fill", value, (fa_dtype)x->dtype) ? index_fill(x, dim, index, (fai_operand){.scalar = value}) : NULL;
 }
 
 /* ---- masked_scatter ---- */

@@ -50,6 +50,13 @@ fa_tensor *fai_plain_group_norm(fa_tensor *x, int64_t groups, fa_tensor *weight,
             shape, (long long)groups);
     }
     if (!channels_fit(op, "weight", weight, x) || !channels_fit(op, "bias", bias, x)) return NULL;
+    if (x->numel == groups) {
+        fai_text_shape(shape, sizeof shape, x->ndim, x->size);
+        return fai_fail(FA_ERR_VALUE, op,
+                        "Expected more than 1 value per channel when training, got input size %s: each of the %lld groups has one value, and less its mean "
+                        "that is 0. Use fewer groups",
+                        shape, (long long)groups);
+    }
     FA_SCOPE;
     if (x->numel == 0) return fa_keep(fa_clone(x));
     const int64_t rows = x->size[0] * groups, width = x->numel / rows;

@@ -91,7 +91,8 @@ static bool keep_written(fai_node *node, fa_tensor *t)
 static bool mask_is_bool(int row, const fai_operand *operands)
 {
     const int at = row == FAI_ROW_masked_fill;
-    const fa_tensor *mask = operands[at].tensor;
+    const fa_tensor *mask = operands[at].tensor, *x = operands[0].tensor;
+    if (at && x && !operands[2].tensor && !fai_number_fits("masked_fill", operands[2].scalar, (fa_dtype)x->dtype)) return false;
     if ((row != FAI_ROW_where && row != FAI_ROW_masked_fill) || !mask || mask->dtype == FA_BOOL || (row == FAI_ROW_where && mask->dtype == FA_UINT8)) return true;
     if (at) fai_fail(FA_ERR_RUNTIME, "masked_fill", "masked_fill_ only supports boolean masks, but got mask with dtype %s. Compare first: fa_ne_scalar(mask, 0).",
                      fa_dtype_name((fa_dtype)mask->dtype));

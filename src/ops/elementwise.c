@@ -1,6 +1,8 @@
 /* Elementwise rows without derivatives: broadcast, promote, plan, run. Also the copies and fills that everything uses. */
 #include "ops.h"
 #include "../backends/cpu/cpu.h"
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -441,6 +443,30 @@ fa_tensor *fai_cast(const char *op, fa_tensor *t, fa_dtype dtype)
     if (t->dtype == dtype) return t;
     fa_tensor *out = fai_empty(op, dtype, t->device, t->ndim, t->size);
     return out && fai_copy(op, out, t) ? out : NULL;
+}
+
+/* Whether a number can be written in a dtype, by torch's rule: an integer for an unsigned type may be negative and wraps. */
+bool fai_number_fits(const char *op, fa_scalar value, fa_dtype dtype)
+{
+    static const struct {
+        const char *name;
+        double low, high;
+    } range[FA_DTYPE_COUNT] = {[FA_UINT8] = {"uint8_t", 0, UINT8_MAX},
+                               [FA_INT8] = {"int8_t", INT8_MIN, INT8_MAX},
+                               [FA_INT16] = {"int16_t", INT16_MIN, INT16_MAX},
+                               [FA_INT32] = {"int", INT32_MIN, INT32_MAX},
+                               [FA_INT64] = {"int64_t", -0x1p63, 0x1.fffffffffffffp62},
+                               [FA_FLOAT16] = {"c10::Half", -65504, 65504},
+                               [FA_BFLOAT16] = {"c10::BFloat16", -0x1.fep127, 0x1.fep127},
+                               [FA_FLOAT32] = {"float", -FLT_MAX, FLT_MAX}};
+    if (!range[dtype].name || (value.kind != FA_SCALAR_FLOAT && dtype == FA_INT64)) return true;
+    const double v = fa_scalar_float(value),
+                 low = dtype == FA_UINT8 && value.kind != FA_SCALAR_FLOAT ? -UINT8_MAX : range[dtype].low;
+    const bool fits =
+        fai_is_float(dtype) ? !isfinite(v) || (v >= low && v <= range[dtype].high) : v >= low && v <= range[dtype].high;
+    if (fits) return true;
+    return fai_fail(FA_ERR_RUNTIME, op, "value cannot be converted to type %s without overflow; found %g, and %s holds %g to %g",
+                    range[dtype].name, v, fa_dtype_name(dtype), range[dtype].low, range[dtype].high);
 }
 
 bool fai_fill_scalar(const char *op, fa_tensor *t, fa_scalar value)

@@ -51,34 +51,12 @@ static const fa_device anywhere = {0, 0};
 
 /* ---- constants ---- */
 
-/* Whether a number can be written in a dtype, by torch's rule: an integer for an unsigned type may be negative and wraps. */
-static bool check_fits(const char *op, fa_scalar value, fa_dtype dtype) {
-    static const struct {
-        const char *name;
-        double low, high;
-    } range[FA_DTYPE_COUNT] = {[FA_UINT8] = {"uint8_t", 0, UINT8_MAX},
-                               [FA_INT8] = {"int8_t", INT8_MIN, INT8_MAX},
-                               [FA_INT16] = {"int16_t", INT16_MIN, INT16_MAX},
-                               [FA_INT32] = {"int", INT32_MIN, INT32_MAX},
-                               [FA_INT64] = {"int64_t", -0x1p63, 0x1.fffffffffffffp62},
-                               [FA_FLOAT16] = {"c10::Half", -FLT_MAX, FLT_MAX},
-                               [FA_FLOAT32] = {"float", -FLT_MAX, FLT_MAX}};
-    if (!range[dtype].name || (value.kind != FA_SCALAR_FLOAT && dtype == FA_INT64)) return true;
-    const double v = fa_scalar_float(value),
-                 low = dtype == FA_UINT8 && value.kind != FA_SCALAR_FLOAT ? -UINT8_MAX : range[dtype].low;
-    const bool fits =
-        fai_is_float(dtype) ? !isfinite(v) || (v >= low && v <= range[dtype].high) : v >= low && v <= range[dtype].high;
-    if (fits) return true;
-    return fai_fail(FA_ERR_RUNTIME, op, "value cannot be converted to type %s without overflow; found %g, and %s holds %g to %g",
-                    range[dtype].name, v, fa_dtype_name(dtype), range[dtype].low, range[dtype].high);
-}
-
 static fa_dtype dtype_of_scalar(fa_scalar value) {
     return value.kind == FA_SCALAR_BOOL ? FA_BOOL : value.kind == FA_SCALAR_INT ? FA_INT64 : fa_default_dtype();
 }
 
 static fa_tensor *filled(const char *op, fa_tensor *t, fa_scalar value, const fa_tensor_options *o) {
-    return finish(t, t && check_fits(op, value, o->dtype) && fai_fill_scalar(op, t, value), o);
+    return finish(t, t && fai_number_fits(op, value, o->dtype) && fai_fill_scalar(op, t, value), o);
 }
 
 fa_tensor *fa_empty_with(fa_shape shape, const fa_tensor_options *options) {

@@ -58,6 +58,7 @@ bool fai_row_into(const char *op, int loop, fa_tensor *out, int noperands, const
 bool fai_copy(const char *op, fa_tensor *to, fa_tensor *from);
 fa_tensor *fai_contiguous(const char *op, fa_tensor *t);         /* t itself if it is contiguous */
 fa_tensor *fai_cast(const char *op, fa_tensor *t, fa_dtype dtype); /* t itself if it has the dtype */
+bool fai_number_fits(const char *op, fa_scalar value, fa_dtype dtype); /* or an error: it would wrap, or become infinite, when written */
 bool fai_fill_scalar(const char *op, fa_tensor *t, fa_scalar value);
 bool fai_zero(const char *op, fa_tensor *t);
 
