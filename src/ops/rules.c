@@ -101,26 +101,57 @@ void *fai_fail_devices(const char *op, const char *sentence, int n, const char *
     return fai_fail(FA_ERR_RUNTIME, op, "%s", text);
 }
 
+/* PyTorch's own first sentence of some operators; false: it is that of all others. */
+static bool own_words(const char *op, int n, fa_tensor *const *tensors, char *out, size_t room)
+{
+    const char *at[3] = {"cpu", "cpu", "cpu"};
+    for (int k = 0; k < n && k < 3; k++)
+        if (tensors[k]) at[k] = fa_device_text(tensors[k]->device);
+    if (strncmp(op, "conv", 4) == 0 && n > 1 && tensors[0] && tensors[1]) {
+        const bool bias = fa_device_equal(tensors[0]->device, tensors[1]->device) && n > 2 && tensors[2];
+        text_conv(out, room, bias ? "bias" : "weight", tensors[0], tensors[bias ? 2 : 1]);
+    } else if (strcmp(op, "grid_sample") == 0) {
+        snprintf(out, room, "grid_sampler(): expected input and grid to be on same device, but input is on %s and grid is on %s", at[0], at[1]);
+    } else if (strcmp(op, "quantile") == 0 || strcmp(op, "nanquantile") == 0) {
+        snprintf(out, room, "%s() q tensor must be on the same device as the input tensor", op);
+    } else if (strcmp(op, "scaled_dot_product_attention") == 0) {
+        snprintf(out, room, "Expected query, key, and value to have the same device type, but got query.device: %s key.device: %s and value.device: %s instead", at[0], at[1], at[2]);
+    } else if (strcmp(op, "masked_fill") == 0) {
+        snprintf(out, room, "masked_fill_: Expected inputs to be on same device");
+    } else if (strcmp(op, "index_copy") == 0) {
+        snprintf(out, room, "index_copy_(): self, index and source expected to be in the same device, but got (self) %s, (index) %s, and (source) %s", at[0], at[1], at[2]);
+    } else if (strcmp(op, "take") == 0) {
+        snprintf(out, room, "take(): self, index and out expected to be in the same device, but got self.device = %s, index.device = %s, and out.device = %s", at[0], at[1], at[0]);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool is_elementwise_loss(const char *op)
+{
+    static const char *const losses[] = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "bce_with_logits_loss"};
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
+        if (strcmp(op, losses[i]) == 0) return true;
+    return false;
+}
+
 static void *fail_devices(const char *op, int n, const char *const *names, fa_tensor *const *tensors, int odd, int fits, bool elementwise)
 {
-    char sentence[400];
+    char sentence[600];
     const fa_device at = tensors[odd]->device, other = tensors[fits]->device;
-    if (elementwise) {
+    const bool own = own_words(op, n, tensors, sentence, sizeof sentence);
+    if (!own && (elementwise || is_elementwise_loss(op))) {
         int first = odd; /* torch names the first that is not on the CPU, then the other */
         for (int k = n - 1; k >= 0; k--)
             if (tensors[k] && !fai_on_cpu(tensors[k])) first = k;
         const fa_device one = tensors[first]->device, two = fa_device_equal(one, at) ? other : at;
         snprintf(sentence, sizeof sentence, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
                  fa_device_text(one), fa_device_text(two));
-    } else if (strncmp(op, "conv", 4) == 0 && n > 1 && tensors[0] && tensors[1]) {
-        const bool bias = fa_device_equal(tensors[0]->device, tensors[1]->device) && n > 2 && tensors[2];
-        text_conv(sentence, sizeof sentence, bias ? "bias" : "weight", tensors[0], tensors[bias ? 2 : 1]);
-        snprintf(sentence + strlen(sentence), sizeof sentence - strlen(sentence),
-                 ". Expected all tensors to be on the same device, but got %s is on %s, different from other tensors on %s.", argument(op, names[odd]),
-                 fa_device_text(at), fa_device_text(other));
     } else {
-        snprintf(sentence, sizeof sentence, "Expected all tensors to be on the same device, but got %s is on %s, different from other tensors on %s.",
-                 argument(op, names[odd]), fa_device_text(at), fa_device_text(other));
+        const size_t used = own ? strlen(sentence) : 0;
+        snprintf(sentence + used, sizeof sentence - used, "%sExpected all tensors to be on the same device, but got %s is on %s, different from other tensors on %s.",
+                 own ? ". " : "", argument(op, names[odd]), fa_device_text(at), fa_device_text(other));
     }
     return fai_fail_devices(op, sentence, n, names, tensors, odd, other);
 }

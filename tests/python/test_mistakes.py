@@ -25,7 +25,7 @@ nn.Conv1d(4, 1, 1)(batch.cuda().T) | RuntimeError | Input type (torch.cuda.Float
 cpu_net.norm(batch.to('cuda:1')) | RuntimeError | cpu_net.norm (BatchNorm1d), its parameter weight  cpu_net.to("cuda:1")
 -- labels forgotten
 nn.functional.cross_entropy(net(dev), labels) | RuntimeError | got target is on cpu  labels = labels.to("cuda:0")
-nn.MSELoss()(net(dev), batch) | RuntimeError | got target is on cpu  batch = batch.to("cuda:0")
+nn.MSELoss()(net(dev), batch) | RuntimeError | found at least two devices, cuda:0 and cpu  batch = batch.to("cuda:0")
 nn.BCEWithLogitsLoss()(net(dev), batch) | RuntimeError | on the same device  batch = batch.to("cuda:0")
 (net(dev).argmax(1) == labels).sum() | RuntimeError | found at least two devices, cuda:0 and cpu!  other is an int64 tensor of shape [2] on cpu
 -- a hidden state or a mask made on the CPU

@@ -203,7 +203,7 @@ class weights of an unnamed loss | CrossEntropyLoss(...).to("cuda:0") | ! model.
 nn.CrossEntropyLoss(weight=torch.ones(4))(md, labels.to(d))
 => nn.Cross ~ nn.CrossEntropyLoss(weight=torch.ones(4)).to("cuda:0")(md, labels.to(d))
 
-pos_weight | got pos_weight is on cpu | loss.to("cuda:0")
+pos_weight | pos_weight is a float32 tensor of shape [4] on cpu | loss.to("cuda:0")
 loss = nn.BCEWithLogitsLoss(pos_weight=torch.ones(4))
 loss(md, torch.ones(2, 4, device=d))
 => loss = ~ loss = nn.BCEWithLogitsLoss(pos_weight=torch.ones(4)).to("cuda:0")
