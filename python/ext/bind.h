@@ -72,6 +72,6 @@ FAPY_DO(view); FAPY_DO(squeeze); FAPY_DO(vstack); FAPY_DO(chunk); FAPY_DO(split)
 FAPY_DO(scatter); FAPY_DO(scatter_in_place); FAPY_DO(dropout); FAPY_DO(embedding); FAPY_DO(conv2d); FAPY_DO(max_pool2d); FAPY_DO(arange); FAPY_DO(randint); FAPY_DO(new_tensor); FAPY_DO(tril_indices); FAPY_DO(triu_indices);
 FAPY_DO(median); FAPY_DO(nanmedian); FAPY_DO(unique); FAPY_DO(unique_consecutive); FAPY_DO(repeat_interleave); FAPY_DO(rot90); FAPY_DO(cartesian_prod);
 FAPY_DO(meshgrid); FAPY_DO(broadcast_tensors); FAPY_DO(tensordot); FAPY_DO(interpolate); FAPY_DO(conv1d); FAPY_DO(conv3d); FAPY_DO(adaptive_avg_pool2d);
-FAPY_DO(normal); FAPY_DO(einsum); FAPY_DO(to); FAPY_DO(cuda); FAPY_DO(xpu); FAPY_DO(type); FAPY_DO(record_stream); FAPY_DO(svd); FAPY_DO(linalg_svd);
+FAPY_DO(normal); FAPY_DO(einsum); FAPY_DO(to); FAPY_DO(cuda); FAPY_DO(xpu); FAPY_DO(npu); FAPY_DO(type); FAPY_DO(record_stream); FAPY_DO(svd); FAPY_DO(linalg_svd);
 
 #endif

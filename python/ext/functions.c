@@ -821,7 +821,7 @@ FAPY_DO(to)
     return moved(v[0].as.t, &t, mark);
 }
 
-/* x.cuda(), x.xpu(): a number is a device of that type. */
+/* x.cuda(), x.xpu(), x.npu(): a number is a device of that type. */
 static PyObject *moved_to_type(fapy_value *v, int type, const char *name)
 {
     const uint32_t mark = FAPY_MARK;
@@ -835,6 +835,7 @@ static PyObject *moved_to_type(fapy_value *v, int type, const char *name)
 }
 FAPY_DO(cuda) { return moved_to_type(v, FA_DEVICE_CUDA, "cuda"); }
 FAPY_DO(xpu) { return moved_to_type(v, FA_DEVICE_XPU, "xpu"); }
+FAPY_DO(npu) { return moved_to_type(v, FA_DEVICE_NPU, "npu"); }
 
 static const char *const type_names[FA_DTYPE_COUNT] = {[FA_BOOL] = "Bool", [FA_UINT8] = "Byte", [FA_INT8] = "Char", [FA_INT16] = "Short", [FA_INT32] = "Int",
     [FA_INT64] = "Long", [FA_FLOAT16] = "Half", [FA_BFLOAT16] = "BFloat16", [FA_FLOAT32] = "Float", [FA_FLOAT64] = "Double"};

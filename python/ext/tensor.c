@@ -302,6 +302,7 @@ static PyGetSetDef attributes[] = {
     {"is_cpu", get_is_cpu, NULL, "Its device is the CPU.", NULL},
     {"is_cuda", get_is_device, NULL, "Its device is a CUDA device.", (void *)FA_DEVICE_CUDA},
     {"is_xpu", get_is_device, NULL, "Its device is an XPU.", (void *)FA_DEVICE_XPU},
+    {"is_npu", get_is_device, NULL, "Its device is an NPU.", (void *)FA_DEVICE_NPU},
     {"is_mps", get_is_device, NULL, "Its device is an MPS device.", (void *)FA_DEVICE_MPS},
     {"is_sparse", get_false, NULL, "Never in Facula.", NULL},
     {"is_quantized", get_false, NULL, "Never in Facula.", NULL},

@@ -469,6 +469,10 @@ class Module(_C._ModuleBase):
         """Moves all of it to an XPU."""
         return self._converted(lambda t: t.xpu(device))
 
+    def npu(self, device=None):
+        """Moves all of it to a device of a plug-in that is called npu."""
+        return self._converted(lambda t: t.npu(device))
+
     def cpu(self):
         """Moves all of it to the CPU."""
         return self._converted(lambda t: t.cpu())
