@@ -347,6 +347,9 @@ static void constants(void **state) {
     FAILS(fa_masked_fill_scalar_(half, yes, -1e9), RUNTIME, "value cannot be converted to type c10::Half without overflow");
     FAILS(fa_index_fill_scalar(fa_cast(half, FA_UINT8), 0, at, 300), RUNTIME, "value cannot be converted to type uint8_t without overflow");
     FAILS(fa_full(FA_SHAPE(2), 3.4e38, .dtype = FA_BFLOAT16), RUNTIME, "value cannot be converted to type c10::BFloat16 without overflow");
+    FAILS(fa_scatter_value(fa_cast(half, FA_UINT8), 0, at, 300), RUNTIME, "value cannot be converted to type uint8_t without overflow");
+    FAILS(fa_pad(fa_cast(half, FA_UINT8), FA_SHAPE(1, 1), .value = 300), RUNTIME, "value cannot be converted to type uint8_t without overflow");
+    FAILS(fa_pad(fa_cast(half, FA_INT64), FA_SHAPE(1, 1), .value = INFINITY), RUNTIME, "value cannot be converted to type int64_t without overflow");
     assert_true(isinf(fa_item(fa_sum(fa_masked_fill_scalar(half, yes, -INFINITY)))));
     FAILS(fa_full(FA_SHAPE(2), 1e300), RUNTIME, "value cannot be converted to type float without overflow");
     FAILS(fa_full(FA_SHAPE(2), NAN, .dtype = FA_INT64), RUNTIME, "value cannot be converted to type int64_t without overflow");

@@ -2,6 +2,7 @@
  * around x by one copy into a larger tensor; the other kinds pick elements of each dimension by an index. */
 #include "autocast.h"
 #include "composite.h"
+#include <math.h>
 
 /* How many elements stand before and behind each dimension of x. */
 typedef struct frame {
@@ -63,6 +64,10 @@ static fa_tensor *constant(fa_tensor *x, const frame *f, double value) {
     FA_SCOPE;
     x = cut(x, f);
     if (!x) return NULL;
+    const fa_scalar number = x->dtype == FA_BOOL                             ? fa_scalar_of_bool(value != 0)
+                             : !fai_is_float(x->dtype) && fabs(value) < 0x1p62 ? fa_scalar_of_int((int64_t)value)
+                                                                             : fa_scalar_of_float(value);
+    if (!fai_number_fits("pad", number, (fa_dtype)x->dtype)) return NULL;
     fa_shape shape = fa_shape_of_tensor(x);
     int64_t numel = 1;
     for (int d = 0; d < x->ndim; d++) {
@@ -79,9 +84,6 @@ static fa_tensor *constant(fa_tensor *x, const frame *f, double value) {
     fa_tensor *r = embed(x, f, shape);
     if (value == 0 || !r) return fa_keep(r);
     fa_tensor *inside = embed(fa_ones(fa_shape_of_tensor(x), .dtype = FA_BOOL, .device = x->device), f, shape);
-    const fa_scalar number = fai_is_float(x->dtype) ? fa_scalar_of_float(value)
-                             : x->dtype == FA_BOOL  ? fa_scalar_of_bool(true)
-                                                    : fa_scalar_of_int((int64_t)value);
     return fa_keep(fai_row3(FAI_ROW_where, fai_of(inside), fai_of(r), (fai_operand){.scalar = number}));
 }
 

@@ -177,7 +177,7 @@ fa_tensor *fai_scatter_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_t
 
 fa_tensor *fai_scatter_value_forward(fa_tensor *x, int64_t dim, fa_tensor *index, fa_scalar value) {
     int at;
-    if (!fai_wrap_dim("scatter", dim, x->ndim, &at)) return NULL;
+    if (!fai_wrap_dim("scatter", dim, x->ndim, &at) || !fai_number_fits("scatter", value, (fa_dtype)x->dtype)) return NULL;
     FA_SCOPE;
     fa_tensor *places = fai_at_least_1d("scatter", index), *line = fai_at_least_1d("scatter", x);
     if (!places || !line || !fai_check_gather("scatter", line, at, places, NULL)) return NULL;
