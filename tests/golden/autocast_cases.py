@@ -27,7 +27,7 @@ EXAMPLES = os.path.join(HERE, "..", "..", "python", "examples.tab")
 FACTORIES = {"tensor", "ones", "zeros", "arange", "eye", "empty", "rand", "randn", "full"}
 # types of a case's float32 tensors in turn; the last letter is for all that follow. l: autocast's type, o: the other one of 16 bits
 MIXES = ("f", "l", "o", "d", "fl", "lf", "lo")
-NO_CASES = "autocast", "cuda", "xpu", "Generator", "default_dtype", "share_memory", "is_shared", "numpy", "record_stream", "dlpack"  # of states and memory, not of types
+NO_CASES = "autocast", "cuda", "xpu", "npu", "Generator", "default_dtype", "share_memory", "is_shared", "numpy", "record_stream", "dlpack"  # of states and memory, not of types
 OPERATORS = """
 2 / X
 2 - X
