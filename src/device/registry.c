@@ -284,11 +284,11 @@ const char *fai_why_none(int type) {
 const char *fai_sim_mistake(void) { return sim_mistake; }
 
 static bool fail_none(int type, const char *op) {
-    char why[2048], problems[2048] = "";
+    char why[2048];
     const char *name = fai_type_name(type), *sim = getenv("FACULA_SIM");
     snprintf(why, sizeof why, "%s", name ? fai_why_none(type) : "");
+    const char *const problems = why + strlen(why); /* of plug-ins, behind the reason */
     fai_plugins_add_problems(why, sizeof why);
-    fai_plugins_add_problems(problems, sizeof problems);
     if (sim_mistake[0]) return fai_fail(FA_ERR_RUNTIME, op, "%s", sim_mistake);
     if (!name)
         return fai_fail(FA_ERR_RUNTIME, op,

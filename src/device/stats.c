@@ -46,8 +46,13 @@ void fai_count_inactive(fai_arena *a, const fai_block *block, bool more) {
 
 /* ---- asking ---- */
 
-static void read_stats(fai_dev *dev, fa_memory_stats *out) {
-    bool lock = !fai_forked_child();
+/* Zeros of a device that is not there. */
+static void read_stats(fa_device device, fa_memory_stats *out) {
+    fai_dev *dev = fai_dev_find(device);
+    const bool lock = !fai_forked_child();
+    memset(out, 0, sizeof *out);
+    if (device.type == FA_DEVICE_CPU) fai_host_stats(out);
+    if (!dev) return;
     if (lock) pthread_mutex_lock(&dev->memory.lock);
     *out = dev->memory.stats;
     if (lock) pthread_mutex_unlock(&dev->memory.lock);
@@ -55,10 +60,8 @@ static void read_stats(fai_dev *dev, fa_memory_stats *out) {
 }
 
 static fa_memory_count read_count(fa_device device, size_t offset) {
-    fa_memory_stats stats = {0};
-    fai_dev *dev = fai_dev_find(device);
-    if (dev) read_stats(dev, &stats);
-    else if (device.type == FA_DEVICE_CPU) fai_host_stats(&stats);
+    fa_memory_stats stats;
+    read_stats(device, &stats);
     return ((fa_memory_count *)(void *)((char *)&stats + offset))[FA_POOL_ALL];
 }
 
@@ -69,11 +72,9 @@ uint64_t fa_max_memory_reserved(fa_device device) { return read_count(device, of
 
 bool fa_memory_get_stats(fa_device device, fa_memory_stats *out) {
     memset(out, 0, sizeof *out);
-    const bool host = device.type == FA_DEVICE_CPU;
-    fai_dev *dev = host ? NULL : fai_dev_get(device, "memory_stats");
-    if (host) fai_host_stats(out);
-    else if (dev) read_stats(dev, out);
-    return host || dev;
+    if (device.type != FA_DEVICE_CPU && !fai_dev_get(device, "memory_stats")) return false;
+    read_stats(device, out);
+    return true;
 }
 
 enum { LISTS = 9 };
